@@ -34,7 +34,7 @@ def group_hash(topics: Topics, names: Iterable[str], rack: str) -> int:
         for name in names
         if (topic_id := topics.topic_id(name)) is not None
     ]
-    return _signed(_hash(b"".join([_uint64(each) for each in hashes]))) if hashes else 0
+    return _signed(_hash(b"".join(hashes))) if hashes else 0
 
 
 def hash_in_steps(topics: Topics, names: Iterable[str], rack: str) -> Steps[None]:
@@ -45,11 +45,11 @@ def hash_in_steps(topics: Topics, names: Iterable[str], rack: str) -> Steps[None
 
 
 @lru_cache(maxsize=MAX_CACHED_TOPICS)
-def _topic_hash(topic_id: bytes, name: str, partition_count: int, rack: str) -> int:
+def _topic_hash(topic_id: bytes, name: str, partition_count: int, rack: str) -> bytes:
     high, low = (int.from_bytes(half, signed=True) for half in (topic_id[:8], topic_id[8:]))
     start = b"\0" + _int64(high) + _int64(low) + _text(name) + _int32(partition_count)
     racks = _int32(_length(rack)) + _text(rack) if rack else b""
-    return _hash(start + b"".join([_int32(index) + racks for index in range(partition_count)]))
+    return _uint64(_hash(start + b"".join([_int32(index) + racks for index in range(partition_count)])))
 
 
 def _text(text: str) -> bytes:

@@ -20,7 +20,7 @@ The values, all of version 0. Strings and arrays begin with their length + 1 as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from struct import Struct
 
 from kohort.protocol.log_records import (
@@ -29,7 +29,7 @@ from kohort.protocol.log_records import (
     CONSUMER_GROUP_METADATA,
     CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
 )
-from kohort.protocol.wire import SHORT_COMPACT_INTS, pack_compact_ints, uvarint
+from kohort.protocol.wire import pack_compact_ints, uvarint
 
 _int16 = Struct(">h").pack
 _int32 = Struct(">i").pack
@@ -50,7 +50,9 @@ _NO_CLASSIC_METADATA = b"\x01\x00\x01\x00"  # one tagged field, number 0, of one
 _NO_TAGS = b"\0"
 _NULL = b"\0"
 _EMPTY = b"\x01"
-_SHORT = 33  # arrays of integers that are shorter have a format of their own
+_SHORT = 32  # topics with fewer partitions have a format of their own: all their lengths take one byte
+_target_topics = [Struct(f">16sB{count}iB").pack for count in range(_SHORT)]
+_assigned_topics = [Struct(f">16sB{count}i4B{count}i").pack for count in range(_SHORT)]
 
 
 def pack_name(text: str) -> bytes:
@@ -88,7 +90,11 @@ def member_value(
 def target_value(target: Mapping[bytes, Sequence[int]]) -> bytes:
     packed = [_VERSION, uvarint(len(target) + 1)]
     for topic_id, partitions in target.items():
-        packed += (topic_id, _numbers(partitions), _NO_TAGS)
+        count = len(partitions)
+        if count < _SHORT:
+            packed.append(_target_topics[count](topic_id, count + 1, *partitions, 0))
+        else:
+            packed += (topic_id, pack_compact_ints(partitions, "i"), _NO_TAGS)
     packed.append(_NO_TAGS)
     return b"".join(packed)
 
@@ -111,18 +117,18 @@ def assignment_value(
 def _with_epochs(topics: Mapping[bytes, Mapping[int, int]]) -> bytes:
     packed = [uvarint(len(topics) + 1)]
     for topic_id, owned in topics.items():
-        if owned:
-            epochs = _numbers(owned.values())
-            packed += (topic_id, _numbers(owned), _EPOCHS_TAG, uvarint(len(epochs)), epochs)
+        count = len(owned)
+        if 0 < count < _SHORT:
+            epochs = owned.values()
+            pack = _assigned_topics[count]
+            packed.append(pack(topic_id, count + 1, *owned, *_EPOCHS_TAG, 4 * count + 1, count + 1, *epochs))
+        elif owned:
+            long_epochs = pack_compact_ints(tuple(owned.values()), "i")
+            packed += (topic_id, pack_compact_ints(tuple(owned), "i"))
+            packed += (_EPOCHS_TAG, uvarint(len(long_epochs)), long_epochs)
         else:
             packed += (topic_id, _EMPTY, _NO_TAGS)
     return b"".join(packed)
-
-
-def _numbers(numbers: Iterable[int]) -> bytes:
-    listed = tuple(numbers)
-    count = len(listed)
-    return SHORT_COMPACT_INTS[count](count + 1, *listed) if count < _SHORT else pack_compact_ints(listed, "i")
 
 
 def _text(text: str) -> bytes:

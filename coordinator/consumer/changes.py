@@ -13,6 +13,7 @@ from kohort.coordinator.consumer.records import (
     current_assignment_record,
     group_epoch_record,
     member_record,
+    packed_target,
     partition_metadata_tombstone,
     regex_tombstone,
     target_epoch_record,
@@ -24,12 +25,10 @@ from kohort.protocol.consumer_group_record import (
     ASSIGNMENT_KEY,
     GROUP_EPOCH_KEY,
     MEMBER_KEY,
-    TARGET_KEY,
     assignment_value,
     group_epoch_value,
     member_value,
     pack_name,
-    target_value,
 )
 from kohort.protocol.log_records import encode_key, encode_value
 from kohort.protocol.record_batch import BATCH_HEADER_BYTES, NO_HEADERS, encode_fields
@@ -165,11 +164,7 @@ def packed_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int, why: Why 
 
 
 def packed_targets(group: ConsumerGroup, targets: Targets, epoch: int, wall_ms: int) -> list[bytes]:
-    start = TARGET_KEY + group.packed_name
-    fields = [
-        encode_fields(start + pack_name(member_id), target_value(target), NO_HEADERS)
-        for member_id, target in targets.items()
-    ]
+    fields = [packed_target(group.packed_name, member_id, target) for member_id, target in targets.items()]
     kind, key, value, _, _ = target_epoch_record(group.group_id, epoch, wall_ms)
     fields.append(encode_fields(encode_key(kind, key), encode_value(kind, value), NO_HEADERS))
     return fields

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kohort.coordinator.assignors.java_order import timeline_capacity
 from kohort.coordinator.assignors.server_side import NO_PARTITIONS, Target, Targets, TopicId
 from kohort.coordinator.consumer.member import (
+    NOTHING,
     STABLE,
     STATE_NAMES,
     UNREVOKED,
@@ -272,7 +273,7 @@ class ConsumerGroup(Group):
     def take_moved(self, old: ConsumerMember, new: ConsumerMember) -> None:
         """As the replay of the record of a member that has nothing new but its assignment."""
         if old.assigned:
-            self._release(old.assigned, old.epoch)
+            self._release(old.assigned, old.epoch, new.assigned)
         if old.pending_revocation:
             self._release(old.pending_revocation, old.epoch)
         if new.assigned:
@@ -313,10 +314,14 @@ class ConsumerGroup(Group):
         self._install(None, member)
         self.capacity = timeline_capacity(self.capacity, len(self.members) + 1)
 
+    def take_target(self, member_id: str, target: Target) -> None:
+        """As the replay of its record."""
+        self.targets[member_id] = {topic_id: tuple(partitions) for topic_id, partitions in target.items()}
+
     def take_targets(self, targets: Targets, epoch: int, wall_ms: int) -> None:
         """As the replay of their records."""
         for member_id, target in targets.items():
-            self.targets[member_id] = {topic_id: tuple(partitions) for topic_id, partitions in target.items()}
+            self.take_target(member_id, target)
         self.assignment_epoch, self.assignment_timestamp = epoch, wall_ms
 
     def _install(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
@@ -373,9 +378,14 @@ class ConsumerGroup(Group):
             else:
                 self._holders[topic_id] = held
 
-    def _release(self, partitions: Partitions, epoch: int) -> None:
-        """Free the partitions, except those that another member has got in a later epoch."""
+    def _release(self, partitions: Partitions, epoch: int, kept: Partitions = NOTHING) -> None:
+        """Free the partitions, except those that another member has got in a later epoch.
+
+        Topics that are the same in `kept` are left out: the caller is going to hold all of them in another epoch.
+        """
         for topic_id, owned in partitions.items():
+            if kept.get(topic_id) is owned:
+                continue
             holders = self._holders.get(topic_id, {})
             for partition in owned:
                 if holders.get(partition) == epoch:

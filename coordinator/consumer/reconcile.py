@@ -10,7 +10,7 @@ another member still holds is not given to it. So a member is in one of three st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kohort.coordinator.assignors.server_side import Target, TopicId
 from kohort.coordinator.consumer.member import (
@@ -93,10 +93,10 @@ class Reconciliation:
 
     def _compare_with_target(
         self,
-    ) -> tuple[dict[TopicId, dict[int, int]], dict[TopicId, dict[int, int]], dict[TopicId, list[int]], bool]:
+    ) -> tuple[dict[TopicId, Mapping[int, int]], dict[TopicId, dict[int, int]], dict[TopicId, list[int]], bool]:
         """What the member keeps, what it must give up, what it can have now, and whether it must wait for more."""
         assigned, mine = self._member.assigned, self._member.pending_revocation
-        kept: dict[TopicId, dict[int, int]] = {}
+        kept: dict[TopicId, Mapping[int, int]] = {}
         revoked: dict[TopicId, dict[int, int]] = {}
         added: dict[TopicId, list[int]] = {}
         must_wait = False
@@ -104,6 +104,9 @@ class Reconciliation:
             missing = self._target.get(topic_id, ()) if topic_id in self._wants else ()
             if has := assigned.get(topic_id):
                 target = frozenset(missing)
+                if has.keys() == target:  # the usual case, also of a member with very many topics
+                    kept[topic_id] = has
+                    continue
                 if stays := {partition: since for partition, since in has.items() if partition in target}:
                     kept[topic_id] = stays
                 if goes := {partition: since for partition, since in has.items() if partition not in target}:

@@ -8,6 +8,7 @@ from kohort.coordinator.assignors.server_side import Target, Targets
 from kohort.coordinator.consumer.member import ConsumerMember, Partitions
 from kohort.coordinator.consumer.subscriptions import ResolvedRegex
 from kohort.coordinator.outcome import Headers, Record
+from kohort.protocol.consumer_group_record import TARGET_KEY, pack_name, target_value
 from kohort.protocol.log_records import (
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     CONSUMER_GROUP_MEMBER_METADATA,
@@ -43,6 +44,7 @@ from kohort.protocol.messages.log_consumer_group_target_assignment_metadata impo
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+from kohort.protocol.record_batch import NO_HEADERS, encode_fields
 
 
 def group_epoch_record(group_id: str, epoch: int, metadata_hash: int, headers: Headers = ()) -> Record:
@@ -90,6 +92,11 @@ def target_record(group_id: str, member_id: str, target: Target) -> Record:
     topics = [TopicPartition(topic_id, partitions) for topic_id, partitions in target.items()]
     key = ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)
     return Record(CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, key, ConsumerGroupTargetAssignmentMemberValue(topics))
+
+
+def packed_target(packed_group_name: bytes, member_id: str, target: Target) -> bytes:
+    """The fields of a target's record, as StepRecords has them."""
+    return encode_fields(TARGET_KEY + packed_group_name + pack_name(member_id), target_value(target), NO_HEADERS)
 
 
 def target_records(group_id: str, changed: Targets, epoch: int, wall_ms: int) -> list[Record]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.coordinator.api import Steps, all_steps, in_slices
@@ -33,9 +34,9 @@ from kohort.coordinator.assignors.server_side import (
     as_many_steps,
 )
 from kohort.coordinator.assignors.uniform import assign_one_topic, assign_uniformly
-from kohort.coordinator.consumer.records import target_epoch_record, target_record
+from kohort.coordinator.consumer.records import packed_target, target_epoch_record
 from kohort.coordinator.consumer.subscriptions import Subscriptions
-from kohort.coordinator.outcome import Outcome
+from kohort.coordinator.outcome import Outcome, StepRecords
 from kohort.coordinator.pieces import in_pieces
 from kohort.coordinator.planning import (
     MEMBERS_IN_STEP,
@@ -269,13 +270,19 @@ def assign_in_pieces(shard: ShardState, group: ConsumerGroup, plan: Plan) -> Gen
             group.rebalance.moved += moved
         for some in together(changed):
             present = ((_present(group, plan, member_id), target) for member_id, target in some)
-            yield Outcome([target_record(group.group_id, each, target) for each, target in present if each is not None])
+            yield Outcome([_target_step(group, each, target) for each, target in present if each is not None])
             if group.is_abandoned or group.member_count == 0:
                 return True  # nobody is left, or the group has become a classic one
         yield Outcome([target_epoch_record(group.group_id, plan.epoch, shard.clock.wall)])
         return True
     finally:
         group.is_assigning = False
+
+
+def _target_step(group: ConsumerGroup, member_id: str, target: Target) -> StepRecords:
+    return StepRecords(
+        [packed_target(group.packed_name, member_id, target)], partial(group.take_target, member_id, target)
+    )
 
 
 def _present(group: ConsumerGroup, plan: Plan, member_id: str) -> str | None:
