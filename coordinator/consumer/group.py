@@ -330,7 +330,7 @@ class ConsumerGroup(Group):
             self.subscriptions.change(old, new)
         if old is not None:
             if old.assigned:
-                self._release(old.assigned, old.epoch)
+                self._release(old.assigned, old.epoch, NOTHING if new is None else new.assigned)
             if old.pending_revocation:
                 self._release(old.pending_revocation, old.epoch)
             self._count(old, -1)

@@ -93,19 +93,22 @@ class Reconciliation:
 
     def _compare_with_target(
         self,
-    ) -> tuple[dict[TopicId, Mapping[int, int]], dict[TopicId, dict[int, int]], dict[TopicId, list[int]], bool]:
+    ) -> tuple[dict[TopicId, Mapping[int, int]], dict[TopicId, Mapping[int, int]], dict[TopicId, list[int]], bool]:
         """What the member keeps, what it must give up, what it can have now, and whether it must wait for more."""
         assigned, mine = self._member.assigned, self._member.pending_revocation
         kept: dict[TopicId, Mapping[int, int]] = {}
-        revoked: dict[TopicId, dict[int, int]] = {}
+        revoked: dict[TopicId, Mapping[int, int]] = {}
         added: dict[TopicId, list[int]] = {}
         must_wait = False
         for topic_id in (*self._target, *(each for each in assigned if each not in self._target)):
             missing = self._target.get(topic_id, ()) if topic_id in self._wants else ()
             if has := assigned.get(topic_id):
                 target = frozenset(missing)
-                if has.keys() == target:  # the usual case, also of a member with very many topics
+                if has.keys() == target:  # mostly a topic stays as it is, or goes as a whole
                     kept[topic_id] = has
+                    continue
+                if not target:
+                    revoked[topic_id] = has
                     continue
                 if stays := {partition: since for partition, since in has.items() if partition in target}:
                     kept[topic_id] = stays
