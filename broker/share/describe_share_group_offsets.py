@@ -129,4 +129,9 @@ def _row(
     if end is None:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return DescribeShareGroupOffsetsResponsePartition(index, 0, 0, NOT_KNOWN, error, _words(error))
-    return DescribeShareGroupOffsetsResponsePartition(index, start, epoch, end - start - finished)
+    return DescribeShareGroupOffsetsResponsePartition(index, start, epoch, _int64(end - start - finished))
+
+
+def _int64(number: int) -> int:
+    """As Java calculates: a share coordinator takes any start offset, also one of which the lag is no int64."""
+    return (number + 2**63) % 2**64 - 2**63

@@ -178,3 +178,11 @@ def test_heartbeats_ask_for_many_partitions_some_at_a_time(stage: Stage) -> None
     stage.host.settle()
     assert len(stage.states.states) == 3 * PARTITIONS_AT_ONCE
     assert stage.names() == ([], ["orders"], [])
+
+
+def test_a_lag_that_is_no_int64_is_told_as_java_calculates_it(stage: Stage) -> None:
+    """Any client may write a state; an answer that cannot be encoded would close the connection."""
+    stage.alter(0)
+    (kept,) = stage.states.states.values()
+    kept.start_offset, kept.complete_count = -(2**63), 0
+    assert stage.describe() == {0: (-(2**63), END - 2**63)}

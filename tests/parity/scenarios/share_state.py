@@ -246,6 +246,17 @@ def the_summary_of_what_a_group_has_read(s: ShareStory) -> None:
         state.look()
 
 
+@share_story(INITIALIZE, None)
+def starts_that_no_log_has(s: ShareStory) -> None:
+    at = s.shared(3)
+    state = StateOf(s, at[0])
+    for epoch, (start, complete) in enumerate(((2**63 - 1, 0), (-(2**63), 2), (-2, 2**31 - 1), (2**62, -(2**31))), 10):
+        state.initialize(epoch=epoch, start=start)
+        state.write(epoch=epoch, start=start, complete=complete)
+        state.summary()
+        s.share_offsets(at)
+
+
 @share_story(READ, None)
 def a_leader_with_a_newer_epoch_takes_a_share_partition_away(s: ShareStory) -> None:
     at = s.shared(6)
