@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import cProfile
+import gc
 import pstats
 import threading
 from asyncio import events
@@ -88,6 +89,8 @@ def running(watch: Stopwatch, **settings: str) -> Iterator[Broker]:
     lock = {"group.share.record.lock.duration.ms": str(LOCK_MS), "group.share.assignment.interval.ms": "0"}
     given = lock | {name.replace("_", "."): value for name, value in settings.items()}
     with mock.patch.object(host, "_new_event_loop", asyncio.new_event_loop), watch.watching(), Broker(given) as kafka:
+        gc.freeze()  # as `kohort serve` does; otherwise each figure has a whole collection of garbage in it
+        gc.set_threshold(25_000, 4, 250)
         yield kafka
 
 
