@@ -37,7 +37,7 @@ from kohort.storage.log_writer import LogWriter
 from kohort.storage.open_files import LogSlice, OpenFiles
 from kohort.storage.recovery import Opened, OpenRules, open_segments
 from kohort.storage.segment import Segment
-from kohort.storage.txn_index import AbortedTransaction
+from kohort.storage.txn_index import AbortedLookup, AbortedTransaction, Block
 
 logger = logging.getLogger(__name__)
 _base_offset = attrgetter("base_offset")
@@ -172,20 +172,25 @@ class PartitionLog(LogWriter):
         return LogSlice(segment.file(), start, length) if length > 0 else None
 
     def aborted_in(self, offset: int, found: LogSlice, up_to: int) -> list[AbortedTransaction]:
-        """The aborted transactions that may have records in this slice, which was read from `offset` up to `up_to`.
+        """The aborted transactions that may have records in this slice, which was read from `offset` up to `up_to`."""
+        lookup = self.find_aborted(offset, found, up_to)
+        return [each for block in lookup.blocks for each in lookup.read(block)]
 
-        There may be some that begin behind the slice: only the offset index is asked where that ends.
+    def find_aborted(self, offset: int, found: LogSlice, up_to: int) -> AbortedLookup:
+        """Where these transactions stand. There may be very many.
+
+        Some of them may begin behind the slice: only the offset index is asked where that ends.
         """
-        aborted: list[AbortedTransaction] = []
+        blocks: list[Block] = []
         if offset > self.last_aborted_offset:
-            return aborted
+            return AbortedLookup(blocks, offset, offset)
         segments = self.segments[self.segment_of(offset) :]
         holder = next((segment for segment in segments if segment.holds(found.file)), None)
         upper = up_to if holder is None else min(up_to, holder.offset_behind(found.position + found.length))
         for segment in segments:
-            if segment.txn_index is not None and segment.txn_index.collect(offset, upper, aborted):
+            if segment.txn_index is not None and segment.txn_index.find(offset, upper, blocks):
                 break
-        return aborted
+        return AbortedLookup(blocks, offset, upper)
 
     def batches(self, offset: int | None = None, up_to: int | None = None) -> Iterator[tuple[BatchHeader, bytes, int]]:
         """(header, chunk, place in the chunk) of each batch from `offset` to `up_to`, for a replay.

@@ -24,7 +24,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from kohort.storage.disk import Disk, File
 from kohort.storage.index_entries import CorruptIndex
@@ -42,6 +42,21 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
     last_offset: int  # of the marker
     last_stable_offset: int  # after the marker: where the earliest other open transaction began, or behind the marker
+
+
+class AbortedLookup:
+    """Where the transactions stand that were aborted and have records from one offset up to another."""
+
+    __slots__ = ("_offset", "_upper", "blocks")
+
+    def __init__(self, blocks: list[Block], offset: int, upper: int) -> None:
+        self.blocks = blocks  # to be read one by one: each has up to BLOCK_ENTRIES
+        self._offset = offset
+        self._upper = upper
+
+    def read(self, block: Block) -> list[AbortedTransaction]:
+        index, number = block
+        return index.read(number, self._offset, self._upper)
 
 
 class TxnIndex:
@@ -141,14 +156,20 @@ class TxnIndex:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def collect(self, offset: int, upper: int, found: list[AbortedTransaction]) -> bool:
-        """Add what ends at or after `offset` and began below `upper`. True: later segments have no more of it."""
+    def find(self, offset: int, upper: int, blocks: list[Block]) -> bool:
+        """Add the blocks that may have what ends at or after `offset` and began below `upper`. True: later segments
+        have no more of it.
+        """
         for number in range(bisect_left(self._lasts, offset), len(self._lasts)):
             if self._firsts[number] < upper:
-                found += [each for each in self._read(number) if each[2] >= offset and each[1] < upper]
+                blocks.append((self, number))
             if self._stables[number] >= upper:
                 return True
         return False
+
+    def read(self, number: int, offset: int, upper: int) -> list[AbortedTransaction]:
+        """What a block has of it."""
+        return [each for each in self._read(number) if each[2] >= offset and each[1] < upper]
 
     def entries(self) -> list[AbortedTransaction]:
         return list(self)
@@ -165,6 +186,9 @@ class TxnIndex:
             if file is not self._file:
                 file.close()
         return [AbortedTransaction(*numbers) for _, *numbers in _ENTRY.iter_unpack(data)]
+
+
+Block: TypeAlias = tuple[TxnIndex, int]  # an index, and the number of a block in it
 
 
 def take_files(indexes: list[TxnIndex]) -> list[File]:

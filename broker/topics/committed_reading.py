@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from kohort.broker.topics.stable_offset import finding_stable_offset, is_known
 from kohort.broker.topics.while_there import TopicDeleted, while_there
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kohort.broker.topics.catalog import Partition
     from kohort.storage.open_files import LogSlice
     from kohort.storage.partition_log import PartitionLog
+    from kohort.storage.txn_index import AbortedLookup
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,8 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 FIRST_VERSION_WITH_ONE_ERROR = 13  # before, each partition has it, too
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 PER_STEP = 50
+BLOCKS_AT_ONCE = 8  # of storage/txn_index.py: some 2,000 transactions, which take 2 ms
+MAX_BLOCKS = 400  # some 100,000 transactions in one answer
 Failures = dict["Partition", ErrorCode]
 
 
@@ -61,13 +64,58 @@ def look(broker: Broker, partitions: Iterable[Partition | None], now: int) -> St
     return failures
 
 
-def aborted_in(log: PartitionLog, offset: int, found: LogSlice, stable_offset: int) -> list[AbortedTransaction]:
-    """What was aborted and may have records in the slice, which was read from `offset` on."""
-    if offset > log.last_aborted_offset:  # the usual case
-        return []
-    return [
-        AbortedTransaction(each.producer_id, each.first_offset) for each in log.aborted_in(offset, found, stable_offset)
-    ]
+class AbortedLists:
+    """What was aborted in the slices of one answer: looked up when all slices are read, in steps if that is much."""
+
+    __slots__ = ("_count", "_lookups")
+
+    def __init__(self) -> None:
+        self._lookups: list[tuple[PartitionData, AbortedLookup]] = []
+        self._count = 0  # blocks that have to be read
+
+    def add(self, answer: PartitionData, log: PartitionLog, offset: int, found: LogSlice, stable_offset: int) -> None:
+        """`found` was read from `offset` on."""
+        answer.aborted_transactions = []
+        if offset <= log.last_aborted_offset:  # seldom
+            lookup = log.find_aborted(offset, found, stable_offset)
+            if lookup.blocks:
+                self._lookups.append((answer, lookup))
+                self._count += len(lookup.blocks)
+
+    @property
+    def is_long(self) -> bool:
+        return self._count > BLOCKS_AT_ONCE
+
+    @property
+    def is_full(self) -> bool:
+        """The answer gets no more slices: the client asks again for the other partitions."""
+        return self._count > MAX_BLOCKS
+
+    def fill(self) -> Steps[None]:
+        """Put the lists into the answers of the partitions."""
+        for answer, lookup in self._lookups:
+            aborted: list[AbortedTransaction] = []
+            try:
+                for block in lookup.blocks:
+                    aborted += [AbortedTransaction(each[0], each[1]) for each in lookup.read(block)]
+                    yield
+            except (StorageError, OSError) as problem:
+                logger.error("a fetch could not read what was aborted: %s", problem)
+                _take_back(answer)
+            else:
+                answer.aborted_transactions = aborted
+
+    def fill_now(self) -> None:
+        for _ in self.fill():
+            pass
+
+
+def _take_back(answer: PartitionData) -> None:
+    """Without knowing what was aborted nobody may read the records."""
+    cast(Any, answer.records).close()
+    answer.records, answer.aborted_transactions = None, None
+    answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
 
 
 def unknown_isolation_level(request: FetchRequest, version: int) -> FetchResponse:

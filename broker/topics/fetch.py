@@ -22,11 +22,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kohort.broker.call import PARKED, Parked
+from kohort.broker.topics.answered_topics import AnsweredTopics, Answers
 from kohort.broker.topics.catalog import LEADER_EPOCH
 from kohort.broker.topics.committed_reading import (
     ISOLATION_LEVELS,
     READ_COMMITTED,
-    aborted_in,
+    AbortedLists,
     look,
     must_look,
     unknown_isolation_level,
@@ -38,7 +39,6 @@ from kohort.broker.topics.unknown_partitions import UnknownPartitions, unknown_p
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.fetch import (
     EpochEndOffset,
-    FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -62,7 +62,6 @@ AT_ONCE = 500  # partitions; more are read in steps
 PER_STEP = 50
 UNKNOWN_OFFSET = -1
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-Answers = list[tuple[Wanted, PartitionData]]
 Item = TypeVar("Item")
 
 
@@ -106,6 +105,7 @@ class _Fetch:
     """One Fetch request, from the first read to the answer."""
 
     __slots__ = (
+        "_aborted",
         "_broker",
         "_bytes",
         "_call",
@@ -130,18 +130,19 @@ class _Fetch:
         self._max_wait_ms = request.max_wait_ms
         self._reads_committed = request.isolation_level == READ_COMMITTED
         self._unreadable: Failures = {}
+        self._aborted = AbortedLists()
         self._bytes = 0
         self._is_urgent = self._has_unknown = False
         state = request.replica_state
         self._is_follower = request.replica_id >= 0 or (state is not None and state.replica_id >= 0)
 
-    def begin(self) -> FetchResponse | Parked:
+    def begin(self) -> FetchResponse | Parked | Steps[FetchResponse]:
         answers = self._read()
         if self._is_urgent or self._bytes >= self._min_bytes or self._max_wait_ms <= 0:
-            return self._response(answers)
+            return self._answer(answers)
         partitions = [found for each in self._context.wanted if (found := self._find(each)) is not None]
         if not partitions:
-            return self._response(answers)
+            return self._answer(answers)
         _release(answers)
         delayed = self._delayed(self._try_answer)
         delayed.start(partitions, self._max_wait_ms)
@@ -179,7 +180,11 @@ class _Fetch:
         """Read again. Answer if that is enough or the time is up; else return how many bytes are missing."""
         answers = self._read()
         if final or self._is_enough:
-            self._call.reply(self._response(answers))
+            answer = self._answer(answers)
+            if isinstance(answer, FetchResponse):
+                self._call.reply(answer)
+            else:
+                self._call.reply_in_steps(answer)
             return 0
         _release(answers)
         return self._min_bytes - self._bytes
@@ -204,16 +209,19 @@ class _Fetch:
 
     def begin_after_looking(self) -> Steps[FetchResponse | Parked]:
         yield from self.look()
-        return self.begin() if len(self._context.wanted) <= AT_ONCE else (yield from self.begin_in_steps())
+        if len(self._context.wanted) > AT_ONCE:
+            return (yield from self.begin_in_steps())
+        answer = self.begin()
+        return answer if isinstance(answer, FetchResponse | Parked) else (yield from answer)
 
     # --- reading
 
     def _read(self) -> Answers:
-        self._bytes, self._is_urgent = 0, False
+        self._bytes, self._is_urgent, self._aborted = 0, False, AbortedLists()
         return [(each, self._read_one(each)) for each in self._context.wanted]
 
     def _read_in_steps(self) -> Steps[Answers]:
-        self._bytes, self._is_urgent = 0, False
+        self._bytes, self._is_urgent, self._aborted = 0, False, AbortedLists()
         answers: Answers = []
         try:
             for some in _parts(self._context.wanted):
@@ -272,7 +280,7 @@ class _Fetch:
             if offset < stable and (found := self._slice(log, fetch, stable)) is not None:
                 self._bytes += found.length
                 answer.records = cast(Any, found)
-                answer.aborted_transactions = aborted_in(log, offset, found, stable)
+                self._aborted.add(answer, log, offset, found, stable)
         elif offset < end and (found := self._slice(log, fetch, end)) is not None:
             self._bytes += found.length
             answer.records = cast(Any, found)
@@ -286,7 +294,7 @@ class _Fetch:
     def _slice(self, log: PartitionLog, fetch: FetchPartition, up_to: int) -> LogSlice | None:
         limit = min(max(fetch.partition_max_bytes, 0), self._max_bytes - self._bytes)
         is_first = self._bytes == 0
-        if limit <= 0 and not is_first:
+        if (limit <= 0 or self._aborted.is_full) and not is_first:
             return None
         found = log.read(fetch.fetch_offset, limit, min_one_batch=is_first, up_to=up_to)
         if found is not None and not is_first and found.length == limit and _starts_with_half_a_batch(found):
@@ -301,6 +309,12 @@ class _Fetch:
 
     # --- answering
 
+    def _answer(self, answers: Answers) -> FetchResponse | Steps[FetchResponse]:
+        if self._aborted.is_long:
+            return self._response_in_steps(answers)
+        self._aborted.fill_now()
+        return self._response(answers)
+
     def _response(self, answers: Answers) -> FetchResponse:
         error, session_id = sessions_of(self._broker).finish(self._context, self._call)
         if error:
@@ -309,7 +323,7 @@ class _Fetch:
         told = self._context.told(answers)
         if self._has_unknown:
             told.sort(key=_is_unknown)
-        answer = _Topics()
+        answer = AnsweredTopics()
         answer.add(told)
         return FetchResponse(0, error, session_id, answer.topics)
 
@@ -319,8 +333,9 @@ class _Fetch:
             _release(answers)
             return FetchResponse(0, error, session_id)
         told: Answers = []
-        answer = _Topics()
+        answer = AnsweredTopics()
         try:
+            yield from self._aborted.fill()
             for some in _parts(answers):
                 told += self._context.told(some)
                 yield
@@ -348,33 +363,6 @@ def _partition(broker: Broker, key: TopicKey, index: int) -> Partition | None:
     catalog = broker.catalog
     topic = catalog.get(key) if isinstance(key, str) else catalog.by_id(key)
     return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None
-
-
-class _Topics:
-    """The partitions of an answer by topic, in the order in which they were added."""
-
-    __slots__ = ("_last", "_partitions", "topics")
-
-    def __init__(self) -> None:
-        self.topics: list[FetchableTopicResponse] = []
-        self._last: TopicKey | None = None
-        self._partitions: list[PartitionData] = []
-
-    def add(self, told: Answers) -> None:
-        last, partitions = self._last, self._partitions
-        for wanted, answer in told:
-            topic = wanted.topic
-            if topic != last:
-                last = topic
-                name, topic_id = (topic, b"") if isinstance(topic, str) else ("", topic)
-                partitions = []
-                self.topics.append(FetchableTopicResponse(name, topic_id, partitions))
-            partitions.append(answer)
-        self._last, self._partitions = last, partitions
-
-    def add_unknown(self, topic: TopicKey, partitions: UnknownPartitions) -> None:
-        name, topic_id = (topic, b"") if isinstance(topic, str) else ("", topic)
-        self.topics.append(FetchableTopicResponse(name, topic_id, partitions))
 
 
 def _parts(everything: list[Item]) -> Iterator[list[Item]]:

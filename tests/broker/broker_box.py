@@ -84,6 +84,7 @@ class BrokerBox:
         settings = [f"{name.replace('_', '.')}={value}" for name, value in overrides.items()]
         self.disk = disk or RealDisk()
         self.now = START_MS
+        self._is_over = False
         self.clock = Clock(lambda: self.now * 1_000_000, lambda: (self.now - START_MS + 5_000) * 1_000_000)
         self._timers: list[tuple[int, int, Timer]] = []
         self._numbers = count()
@@ -95,11 +96,16 @@ class BrokerBox:
         self.broker.flusher = Flusher(self.disk, self._posted.put, clock_ms=lambda: self.now)
 
     def close(self) -> None:
+        """A clean stop, unless the box was closed or has crashed before."""
+        if self._is_over:
+            return
+        self._is_over = True
         self.broker.flusher.stop()
         self.broker.catalog.close()
         self.broker.logs.close(self.now)
 
     def crash(self) -> None:
+        self._is_over = True
         self.broker.catalog.close()
         self.broker.logs.abandon()
 

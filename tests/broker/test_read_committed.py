@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from kohort.broker.call import PARKED
+from kohort.broker.topics import committed_reading
 from kohort.broker.topics.catalog import TRANSACTION_STATE
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kohort.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kohort.storage import txn_index
 from kohort.storage.memory_disk import MemoryDisk
 from tests.broker.broker_box import START_MS, FakeConnection
 from tests.broker.committed_reader import committed
@@ -143,6 +145,60 @@ def test_aborted_transactions_are_those_that_reach_into_the_read(box: Transactio
     assert fetched(box, 2)[4] == [(1, 2), (2, 4), (3, 6)]
     assert fetched(box, 7)[4] == [(3, 6)]
     assert fetched(box, 8)[4] == []
+
+
+def aborted_by_many(box: TransactionBox) -> None:
+    for number in range(20):
+        writer = Writer(box, 100 + number, number % 2)
+        writer.write()
+        if number % 3:
+            box.append(b"plain", partition=number % 2)
+        writer.abort()
+
+
+def test_very_many_aborted_transactions_are_looked_up_in_steps(
+    box: TransactionBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(txn_index, "BLOCK_ENTRIES", 3)
+    aborted_by_many(box)
+    at_once = [fetched(box, offset, max_bytes=max_bytes) for offset in range(20) for max_bytes in (100, 300, 5_000)]
+    monkeypatch.setattr(committed_reading, "BLOCKS_AT_ONCE", 0)
+    in_steps = [fetched(box, offset, max_bytes=max_bytes) for offset in range(20) for max_bytes in (100, 300, 5_000)]
+    assert in_steps == at_once
+    assert max(len(each[4] or ()) for each in in_steps) == 10
+
+
+def test_a_reader_that_waited_gets_very_many_in_steps(box: TransactionBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committed_reading, "BLOCKS_AT_ONCE", 0)
+    writer = Writer(box, 7)
+    writer.write()
+    client = wait(box)
+    writer.abort()
+    box.pass_time(0)
+    assert [each[4] for each in answers(client)] == [[(7, 0)]]
+
+
+def test_an_answer_with_very_many_gets_no_more_partitions(box: TransactionBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    aborted_by_many(box)
+    wanted = [FetchPartition(each, fetch_offset=0, partition_max_bytes=1 << 20) for each in (0, 1)]
+    request = FetchRequest(
+        session_epoch=-1, isolation_level=READ_COMMITTED, topics=[FetchTopic("t", partitions=wanted)]
+    )
+    whole = box.send(1, request, 12).responses[0].partitions
+    monkeypatch.setattr(committed_reading, "MAX_BLOCKS", 0)
+    first, second = box.send(1, request, 12).responses[0].partitions
+    assert told(first) == told(whole[0])
+    assert told(second) == (*told(whole[1])[:3], 0, [])
+
+
+def test_what_was_aborted_cannot_be_read(box: TransactionBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    aborted_by_many(box)
+
+    def fail(*_: object) -> None:
+        raise OSError("no such file")
+
+    monkeypatch.setattr(txn_index.TxnIndex, "read", fail)
+    assert fetched(box) == ("KAFKA_STORAGE_ERROR", -1, -1, 0, None)
 
 
 def test_a_read_from_the_middle_of_aborted_data_names_where_it_began(box: TransactionBox) -> None:

@@ -13,7 +13,7 @@ from kohort.storage.index_entries import CorruptIndex
 from kohort.storage.log_config import LogConfig
 from kohort.storage.memory_disk import MemoryDisk
 from kohort.storage.partition_log import PartitionLog
-from kohort.storage.txn_index import BLOCK_ENTRIES, AbortedTransaction, TxnIndex
+from kohort.storage.txn_index import BLOCK_ENTRIES, AbortedLookup, AbortedTransaction, Block, TxnIndex
 from tests.storage.support import START, a_batch, a_log, reopened
 
 
@@ -142,13 +142,18 @@ def test_a_transaction_is_found_in_the_index_of_a_later_segment(tmp_path: Path) 
     log.close()
 
 
+def read_all(blocks: list[Block], offset: int, upper: int) -> list[AbortedTransaction]:
+    lookup = AbortedLookup(blocks, offset, upper)
+    return [each for block in lookup.blocks for each in lookup.read(block)]
+
+
 def test_the_search_ends_where_nothing_older_was_open(tmp_path: Path) -> None:
     index = TxnIndex.create(RealDisk(), str(tmp_path / "a.txnindex"))
     for number in range(1000):
         index.append(AbortedTransaction(number, 2 * number, 2 * number + 1, 2 * number + 2))
-    found: list[AbortedTransaction] = []
-    assert index.collect(100, 110, found)
-    assert [each.producer_id for each in found] == [50, 51, 52, 53, 54]
+    blocks: list[Block] = []
+    assert index.find(100, 110, blocks)
+    assert [each.producer_id for each in read_all(blocks, 100, 110)] == [50, 51, 52, 53, 54]
     file = index.take_file()
     assert file is not None
     file.close()
@@ -171,8 +176,9 @@ def test_an_index_of_many_blocks_finds_what_a_walk_over_all_entries_finds(tmp_pa
         assert list(each) == entries
         for offset in (0, 1, 4, 767, 768, 769, 1500, 2352):
             for upper in (1, 6, 770, 1600, 9_999):
-                found: list[AbortedTransaction] = []
-                each.collect(offset, upper, found)
+                blocks: list[Block] = []
+                each.find(offset, upper, blocks)
+                found = read_all(blocks, offset, upper)
                 assert found == [e for e in entries if e.last_offset >= offset and e.first_offset < upper]
 
 
