@@ -47,6 +47,7 @@ class TransactionHost(ShardHost[TransactionsState]):
             max_timeout_ms=config.transaction_max_timeout_ms,
             id_expiration_ms=config.transactional_id_expiration_ms,
             audit_headers=config.kohort_audit_headers,
+            max_record_bytes=log.max_batch_bytes,
         )
         around = Around(broker)
 

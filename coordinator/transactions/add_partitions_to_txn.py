@@ -24,9 +24,14 @@ from kohort.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
+from kohort.protocol.messages.log_transaction_log import TransactionLogKey, TransactionLogValue
 from kohort.protocol.wire import Message
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
+
+# Of a record of __transaction_state, at most: the batch around it, and what a topic takes beside its name.
+FIXED_BYTES, TOPIC_BYTES, PARTITION_BYTES = 1_000, 8, 4
+MOST_BYTES_OF_CHARACTER = 3  # names of topics are ASCII, transactional ids need not be
 
 TopicPartitions = Sequence[tuple[str, int]]
 
@@ -61,7 +66,18 @@ def add(
             return ErrorCode.NONE
     else:
         set_deadline(transaction, state.clock.now)
-    return transaction.with_partitions(partitions, client_version, state.clock.wall)
+    record = transaction.with_partitions(partitions, client_version, state.clock.wall)
+    return ErrorCode.UNKNOWN_SERVER_ERROR if _is_too_large(record, state.config.max_record_bytes) else record
+
+
+def _is_too_large(record: Record, max_bytes: int) -> bool:
+    """Whether the log has no room for the partitions of the transaction in one record; rounded up a little."""
+    assert isinstance(record.key, TransactionLogKey)
+    assert isinstance(record.value, TransactionLogValue)
+    size_bytes = FIXED_BYTES + MOST_BYTES_OF_CHARACTER * len(record.key.transactional_id)
+    for topic in record.value.transaction_partitions or ():
+        size_bytes += TOPIC_BYTES + len(topic.topic) + PARTITION_BYTES * len(topic.partition_ids)
+    return size_bytes > max_bytes
 
 
 def verify(

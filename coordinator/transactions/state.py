@@ -16,6 +16,7 @@ class TransactionConfig:
     max_timeout_ms: int = 900_000
     id_expiration_ms: int = 604_800_000
     audit_headers: bool = True
+    max_record_bytes: int = 1_048_588
 
 
 class Surroundings(Protocol):

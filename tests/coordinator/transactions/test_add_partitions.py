@@ -105,6 +105,16 @@ def test_an_empty_list_begins_a_transaction_too(host: TransactionTestHost) -> No
     assert host.state() == "CompleteCommit"
 
 
+def test_a_transaction_that_does_not_fit_into_a_record_grows_no_more(host: TransactionTestHost) -> None:
+    tx = host.producer()
+    half = [(f"{number:04}{'x' * 240}", 0) for number in range(2_500)]
+    assert host.add(tx, *half) == "NONE"
+    assert host.add(tx, *(("y" + topic, 0) for topic, _ in half)) == "UNKNOWN_SERVER_ERROR"
+    assert host.add(tx, half[0]) == "NONE"
+    assert host.add(tx, ("one more", 0)) == "NONE"
+    assert host.end(tx, commit=True).error == "NONE"
+
+
 def test_offsets_add_the_partition_of_the_group(host: TransactionTestHost) -> None:
     tx = host.producer()
     assert host.add_offsets(tx, "g") == "NONE"
