@@ -80,7 +80,10 @@ def _from_changes(scene: Scene, told_gone: tuple[Member, ...] = ()) -> list[Caus
     if rebalance.before is None and rebalance.members:
         found.append(_first(scene))
         return found
-    found += _of_departures(scene, told_gone)
+    known = {member for cause in found for member in cause.who}
+    found += [
+        cause for cause in _of_departures(scene, told_gone) if cause.code != GONE or not known.issuperset(cause.who)
+    ]
     found += _of_arrivals(scene)
     found += _of_subscriptions(scene)
     found += _of_topics(scene)

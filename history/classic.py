@@ -68,7 +68,7 @@ class ClassicWalk:
         walk.kind = CLASSIC
         gone = {member_id: each._replace(assigned=frozenset()) for member_id, each in walk.members.items()}
         walk.free_since.clear()
-        walk.owners = {}
+        walk.owners = {walk.named(place): owner for place, owner in walk.owners.items()}
         self._install(value, members)
         walk.members = {**gone, **members}
 

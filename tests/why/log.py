@@ -1,0 +1,48 @@
+"""Batches of `__consumer_offsets` as tests want them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kohort.protocol.log_records import GROUP_METADATA, OFFSET_COMMIT, encode_key, encode_value
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.record_batch import Headers, build_batch
+from tests.group_requests import assignment_bytes, full_subscription
+
+SESSION_MS, REBALANCE_MS = 10_000, 60_000
+
+
+def generation(
+    group: str, number: int, members: Mapping[str, tuple[str, Sequence[int]]], time_ms: int, *, topic: str = "t",
+    offset: int = 0, protocol: str = "range", instances: Mapping[str, str] | None = None, since_ms: int = 0,
+    headers: Headers = (), leader_epoch: int = 0, session_ms: int = SESSION_MS, rebalance_ms: int = REBALANCE_MS,
+    topics: Iterable[str] | None = None,
+) -> bytes:  # fmt: skip
+    """`members`: member id -> client id and partitions of the topic."""
+    saved = [
+        MemberMetadata(
+            member_id, (instances or {}).get(member_id), client, "/10.0.0.1", rebalance_ms, session_ms,
+            full_subscription(list(topics or [topic])), assignment_bytes({topic: list(numbers)} if numbers else {}),
+        )
+        for member_id, (client, numbers) in members.items()
+    ]  # fmt: skip
+    value = GroupMetadataValue("consumer", number, protocol, next(iter(members), None), since_ms or time_ms, saved)
+    record = (encode_key(GROUP_METADATA, GroupMetadataKey(group)), encode_value(GROUP_METADATA, value), headers)
+    return build_batch([record], timestamp=time_ms, base_offset=offset, leader_epoch=leader_epoch)
+
+
+def commits(group: str, partitions: Sequence[int], time_ms: int, *, topic: str = "t", offset: int = 0) -> bytes:
+    records = [
+        (
+            encode_key(OFFSET_COMMIT, OffsetCommitKey(group, topic, number)),
+            encode_value(OFFSET_COMMIT, OffsetCommitValue(7, -1, "", time_ms, -1)),
+        )
+        for number in partitions
+    ]
+    return build_batch(records, timestamp=time_ms, base_offset=offset)
+
+
+def tombstone(group: str, time_ms: int, *, offset: int = 0) -> bytes:
+    key = encode_key(GROUP_METADATA, GroupMetadataKey(group))
+    return build_batch([(key, None)], timestamp=time_ms, base_offset=offset)

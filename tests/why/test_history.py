@@ -1,0 +1,184 @@
+"""What is made of records that are rare, or that no broker writes on demand; and that the audit counts the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kohort.audit.decode import Wanted
+from kohort.audit.decode.find import find_folders
+from kohort.audit.pipeline import NEEDED, decode, derive
+from kohort.history import cause as codes
+from kohort.history.explain import Explanation, explain
+from kohort.history.group_history import GroupHistory
+from kohort.history.records import Reader
+from kohort.history.text import text_of
+from tests.why.log import commits, generation, tombstone
+from tests.why.recorded_kafka import unpack
+from tests.why.staged import explanations
+
+A, B, C = "a-1", "b-1", "c-1"
+ANNA, BERT, CARL = "anna", "bert", "carl"
+
+
+def history_of(*batches: bytes, keep: int = 100) -> GroupHistory:
+    history, reader = GroupHistory("g", keep=keep), Reader("g")
+    for batch in batches:
+        for record in reader.read(batch):
+            history.add(record)
+    history.flush()
+    return history
+
+
+def last_of(*batches: bytes) -> Explanation:
+    return explain(history_of(*batches))[-1]
+
+
+def working(members: dict[str, list[int]], start_ms: int, end_ms: int) -> list[bytes]:
+    """Members that commit twice a second."""
+    places = [number for numbers in members.values() for number in numbers]
+    return [commits("g", places, now_ms) for now_ms in range(start_ms, end_ms, 500)]
+
+
+def test_a_member_that_everybody_waited_for_in_vain_did_not_rejoin_in_time() -> None:
+    """It commits for as long as the others do, and then 20 s pass, which is its rebalance timeout."""
+    found = last_of(
+        generation("g", 1, {A: (ANNA, [0, 1]), B: (BERT, [2, 3])}, 1_000, rebalance_ms=20_000),
+        *working({A: [0, 1], B: [2, 3]}, 1_500, 10_000),
+        generation(
+            "g", 2, {A: (ANNA, [0, 1]), C: (CARL, [2, 3])}, 30_100, since_ms=30_000, rebalance_ms=20_000, offset=1
+        ),
+    )
+    assert (found.cause.code, [who.client_id for who in found.cause.who]) == (codes.NOT_REJOINED, [BERT])
+    assert any("max.poll.records" in advice for advice in found.advice)
+
+
+def test_a_member_that_never_committed_left_or_fell_silent() -> None:
+    found = last_of(
+        generation("g", 1, {A: (ANNA, [0]), B: (BERT, [1])}, 1_000),
+        generation("g", 2, {A: (ANNA, [0, 1])}, 60_000, offset=1),
+    )
+    assert (found.cause.code, found.is_inferred) == (codes.GONE, True)
+
+
+@pytest.mark.parametrize(("silent_ms", "code"), [(300, codes.LEFT), (10_500, codes.SILENT), (60_500, codes.SLOW_POLL)])
+def test_how_long_a_member_was_silent_tells_how_it_went(silent_ms: int, code: str) -> None:
+    """Its session ends after 10 s, and 60 s are its max.poll.interval.ms."""
+    gone_ms = 5_000 + silent_ms
+    found = last_of(
+        generation("g", 1, {A: (ANNA, [0]), B: (BERT, [1])}, 1_000),
+        *working({A: [0], B: [1]}, 1_500, 5_001),
+        *working({A: [0]}, 5_500, gone_ms + 1),
+        generation("g", 2, {A: (ANNA, [0, 1])}, gone_ms + 100, offset=1),
+    )
+    assert (found.cause.code, [who.client_id for who in found.cause.who]) == (code, [BERT])
+
+
+def test_a_rebalance_without_any_change_was_asked_for() -> None:
+    members = {A: (ANNA, [0]), B: (BERT, [1])}
+    found = last_of(generation("g", 1, members, 1_000), generation("g", 2, members, 5_000, offset=1))
+    assert found.cause.code == codes.UNKNOWN
+    assert "most often the leader (anna (10.0.0.1))" in found.cause.text
+
+
+def test_a_log_that_was_compacted_does_not_invent_a_first_start() -> None:
+    found = last_of(generation("g", 41, {A: (ANNA, [0])}, 1_000))
+    assert "first generation that the log still has" in found.cause.text
+
+
+def test_generations_that_never_got_an_assignment_are_told() -> None:
+    found = last_of(
+        generation("g", 1, {A: (ANNA, [0])}, 1_000),
+        generation("g", 4, {A: (ANNA, []), B: (BERT, [0])}, 2_000, offset=1),
+    )
+    assert any(note.startswith("2 generations before this one") for note in found.notes)
+
+
+def test_another_leader_epoch_is_another_coordinator() -> None:
+    found = last_of(
+        generation("g", 1, {A: (ANNA, [0])}, 1_000, leader_epoch=3),
+        generation("g", 2, {A: (ANNA, []), B: (BERT, [0])}, 2_000, offset=1, leader_epoch=4),
+    )
+    assert any("started again, or another broker took over" in note for note in found.notes)
+
+
+def test_a_deleted_group_begins_anew() -> None:
+    found = explain(
+        history_of(
+            generation("g", 1, {A: (ANNA, [0])}, 1_000), tombstone("g", 2_000, offset=1),
+            generation("g", 1, {B: (BERT, [0])}, 3_000, offset=2),
+        )
+    )  # fmt: skip
+    assert [each.cause.code for each in found] == [codes.FIRST, codes.FIRST]
+    assert found[-1].moved is not None
+    assert found[-1].moved.moved == 0
+
+
+def test_what_the_headers_of_a_kohort_say_is_not_called_inferred() -> None:
+    headers = (
+        (b"kohort.join.start.ms", b"2000"), (b"kohort.cause", b"member left: closing"), (b"kohort.trigger", b"b-1"),
+        (b"kohort.last.joined", b"a-1"), (b"kohort.last.joined.ms", b"5500"),
+    )  # fmt: skip
+    found = last_of(
+        generation("g", 1, {A: (ANNA, [0]), B: (BERT, [1]), C: (CARL, [2])}, 1_000),
+        generation("g", 2, {A: (ANNA, [0, 1]), C: (CARL, [2])}, 6_000, offset=1, headers=headers, since_ms=5_600),
+    )
+    assert (found.cause.code, found.is_inferred) == (codes.LEFT, False)
+    text = text_of(found)
+    assert "bert (10.0.0.1) left, with the reason: closing." in text
+    assert "anna (10.0.0.1) joined last, 3.5 s after the rebalance had begun." in text
+    assert "4.0 s: 3.6 s until all had rejoined, 400 ms until the leader had assigned." in text
+    assert "t 0-2: for 4.0 s" in text
+
+
+@pytest.mark.parametrize("value", [b"", b"-1", b"x", b"9" * 40, None])
+def test_headers_that_make_no_sense_are_no_news(value: bytes | None) -> None:
+    headers = ((b"kohort.join.start.ms", value), (b"kohort.cause", b"\xff"), (b"kohort.trigger", value))
+    members = {A: (ANNA, [0])}
+    found = last_of(generation("g", 1, members, 1), generation("g", 2, members, 9, offset=1, headers=headers))
+    assert text_of(found)
+
+
+def test_memory_is_bounded_by_the_rebalances_that_are_kept() -> None:
+    batches = [generation("g", number, {A: (ANNA, [0])}, number * 1_000, offset=number) for number in range(1, 51)]
+    history = history_of(*batches, keep=10)
+    assert (len(history.rebalances), history.dropped) == (10, 40)
+    assert [each.generation for each in history.rebalances] == list(range(41, 51))
+    assert len(explain(history)) == 10
+
+
+def test_members_with_one_name_are_told_by_their_ids() -> None:
+    found = last_of(
+        generation("g", 1, {"x-1": ("x", [0]), "x-2": ("x", [1])}, 1_000),
+        generation("g", 2, {"x-1": ("x", [0, 1])}, 2_000, offset=1),
+    )
+    assert found.cause.text.startswith("x-2 (10.0.0.1) ")
+
+
+def test_records_of_other_groups_and_cut_batches_are_passed_over() -> None:
+    reader = Reader("g")
+    other = generation("gg", 1, {A: (ANNA, [0])}, 1_000) + commits("a g", [0], 1_000)
+    assert list(reader.read(other)) == []
+    assert list(reader.read(generation("g", 1, {A: (ANNA, [0])}, 1_000)[:-3])) == []
+    assert reader.damaged_batches == 1
+
+
+def test_the_audit_counts_the_same_rebalances_and_moves(tmp_path: Path) -> None:
+    """Of classic groups on a real Kafka, in all staged incidents."""
+    compared = 0
+    for group in unpack(tmp_path):
+        folders, _ = find_folders([str(tmp_path)], group)
+        base = decode(folders[0], Wanted(group=group), NEEDED)
+        rows = derive(folders[0].log_partition, base)["rebalances"].to_pylist()
+        audited = {
+            row["generation"]: (row["moved"], row["forced_moves"], row["avoidable_moves"])
+            for row in rows
+            if row["group_id"] == group and row["group_type"] == "classic"
+        }
+        for each in explanations(tmp_path, group):
+            known = audited.get(each.rebalance.generation)
+            if each.is_rebalance and each.moved is not None and known is not None and each.rebalance.members:
+                assert (each.moved.moved, each.moved.forced, each.moved.needless) == known, text_of(each)
+                compared += 1
+    assert compared > 30
