@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kohort.history.changes import Changes
-from kohort.history.departure import Departure, departure_of
+from kohort.history.departure import Departure, departure_of, outlasted
 from kohort.history.members import Member
 from kohort.history.patterns import Patterns
 from kohort.history.rebalance import CLASSIC, COOPERATIVE, SHARE, Rebalance, Told
@@ -304,10 +304,12 @@ def _told_left(scene: Scene, who: tuple[Member, ...], reason: str, told: Told) -
     if "poll" in reason:
         text = f"{names} left the group itself, because it did not poll within its max.poll.interval.ms{_timeout(who)}"
         return Cause(SLOW_POLL, f"{text}.{_hindsights(scene, who, SLOW_POLL)}", who)
-    slow = [each for each in scene.changes.left if each.member in who]
-    inferred = departure_of(scene.rebalance, slow[0]) if len(slow) == 1 else None
-    if inferred is not None and inferred.code == SLOW_POLL:
-        return Cause(SLOW_POLL, f"{names} {inferred.how}.{_hindsights(scene, who, SLOW_POLL)}", who)
+    gone, begin_ms = [each for each in scene.changes.left if each.member in who], scene.rebalance.begin_ms
+    if len(gone) == 1 and begin_ms is not None and outlasted(gone[0], begin_ms):
+        text = (
+            f"{names} left after it had not committed for its max.poll.interval.ms{_timeout(who)}: it polled too late"
+        )
+        return Cause(SLOW_POLL, f"{text}.{_hindsights(scene, who, SLOW_POLL)}", who)
     why = f", with the reason: {shown(reason)}" if reason else ""
     text = f"{names} left{why}.{_hindsights(scene, who, LEFT)}"
     return Cause(LEFT, text + _leadership(scene, who), who)

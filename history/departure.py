@@ -12,6 +12,8 @@ USUAL_INTERVAL_MS = 5_000  # Kafka's auto.commit.interval.ms
 MIN_SILENCE_MS = 2_000
 NEARLY = 0.85  # of a timeout: a commit need not be the last sign of life
 SLOWER = 2.5  # than usual
+SLACK_MS = 3_000  # until the others have noticed
+MAX_SESSION_MS = 90_000  # of KIP-848: 60 s by default, and some slack
 
 
 SILENT_CODES = ("session expired", "poll too slow", "did not rejoin in time")
@@ -39,25 +41,43 @@ def departure_of(rebalance: Rebalance, removal: Removal) -> Departure:
     sign = removal.sign
     if sign is None:
         return Departure(member, "member gone", "left or fell silent: without a commit, the log cannot tell which")
-    return _by_silence(member, sign, begin_ms - sign.last_ms)
+    return _by_silence(member, sign, begin_ms - sign.last_ms, rebalance.restarted_ms is not None)
 
 
-def _by_silence(member: Member, sign: Sign, silent_ms: int) -> Departure:
+def _by_silence(member: Member, sign: Sign, silent_ms: int, was_restarted: bool) -> Departure:
+    """`was_restarted`: sessions began anew with the coordinator, so that a silence may be longer than the timeout."""
     session_ms, poll_ms = member.session_timeout_ms, member.rebalance_timeout_ms
     shortest = min(MIN_SILENCE_MS, *(round(NEARLY * each) for each in (session_ms, poll_ms) if each), MIN_SILENCE_MS)
     if silent_ms < max(shortest, SLOWER * (sign.interval_ms or USUAL_INTERVAL_MS)):
         return Departure(member, "member left", "left")
     was = f"its last commit was {duration(silent_ms)} before"
-    exceeded = [each for each in (session_ms, poll_ms) if each and silent_ms >= NEARLY * each]
+    exceeded = [each for each in (session_ms, poll_ms) if each and _fits(silent_ms, each, sign, was_restarted)]
     longest = max(exceeded, default=None)
-    if longest is None and session_ms is None:  # KIP-848: the session timeout is a setting of the broker or the group
-        return Departure(member, "session expired", f"fell silent: {was}")
-    if longest is None:
+    if longest is None and session_ms is None and silent_ms <= MAX_SESSION_MS:
+        return Departure(
+            member, "session expired", f"fell silent: {was}"
+        )  # KIP-848: the broker sets the session timeout
+    if longest is None and silent_ms < NEARLY * min(each for each in (session_ms, poll_ms, MAX_SESSION_MS) if each):
         return Departure(member, "member left", f"left after a pause: {was}")
+    if longest is None:
+        return Departure(member, "member gone", f"left or fell silent: {was}, perhaps because it had nothing to read")
     if longest == poll_ms and longest != session_ms:
         how = f"did not poll within its max.poll.interval.ms of {duration(longest)}: {was}"
         return Departure(member, "poll too slow", how)
     return Departure(member, "session expired", f"fell silent for its session timeout of {duration(longest)}: {was}")
+
+
+def outlasted(removal: Removal, begin_ms: int) -> bool:
+    """Whether the member had been silent for its max.poll.interval.ms when it left."""
+    sign, poll_ms = removal.sign, removal.member.rebalance_timeout_ms
+    return sign is not None and poll_ms is not None and _fits(begin_ms - sign.last_ms, poll_ms, sign)
+
+
+def _fits(silent_ms: int, timeout_ms: int, sign: Sign, was_restarted: bool = False) -> bool:
+    """Whether the silence ended with this timeout. A member that was silent for much longer had nothing to commit."""
+    interval_ms = sign.interval_ms or USUAL_INTERVAL_MS
+    least, most = max(NEARLY * timeout_ms, SLOWER * interval_ms), 1.5 * timeout_ms + 2 * interval_ms + SLACK_MS
+    return least <= silent_ms and (was_restarted or silent_ms <= most)
 
 
 def _began(rebalance: Rebalance, removal: Removal) -> int:

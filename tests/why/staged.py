@@ -41,11 +41,13 @@ def group_of(incident: Incident) -> str:
     return incident.__name__.replace("_", "-")
 
 
-def stage_all(broker: Restartable, incidents: Sequence[Incident] = ALL) -> dict[str, Expected]:
+def stage_all(
+    broker: Restartable, incidents: Sequence[Incident] = ALL, stages: type[Stage] = Stage
+) -> dict[str, Expected]:
     """By group, which is named after the incident."""
 
     def run(incident: Incident) -> tuple[str, Expected]:
-        stage = Stage(broker, group_of(incident))
+        stage = stages(broker, group_of(incident))
         try:
             return stage.group, incident(stage)
         finally:

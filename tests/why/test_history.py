@@ -62,7 +62,10 @@ def test_a_member_that_never_committed_left_or_fell_silent() -> None:
     assert (found.cause.code, found.is_inferred) == (codes.GONE, True)
 
 
-@pytest.mark.parametrize(("silent_ms", "code"), [(300, codes.LEFT), (10_500, codes.SILENT), (60_500, codes.SLOW_POLL)])
+@pytest.mark.parametrize(
+    ("silent_ms", "code"),
+    [(300, codes.LEFT), (10_500, codes.SILENT), (40_000, codes.GONE), (60_500, codes.SLOW_POLL), (500_000, codes.GONE)],
+)
 def test_how_long_a_member_was_silent_tells_how_it_went(silent_ms: int, code: str) -> None:
     """Its session ends after 10 s, and 60 s are its max.poll.interval.ms."""
     gone_ms = 5_000 + silent_ms
