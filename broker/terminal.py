@@ -6,7 +6,7 @@ Names that clients chose are made safe to print: see kohort/printable.py.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from kohort.printable import printable
 
@@ -27,9 +27,14 @@ def in_plain_words(problem: OSError) -> str:
     return reason if problem.filename is None else f"{problem.filename}: {reason}"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+Paint = Callable[[int, int, str], str]  # row (0: the heads), column, cell -> the cell in a colour
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], paint: Paint | None = None) -> str:
     cells = [["-" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     columns = [_column(head, [row[i] for row in cells]) for i, head in enumerate(heads)]
+    if paint is not None:
+        columns = [[paint(row, at, cell) for row, cell in enumerate(column)] for at, column in enumerate(columns)]
     return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 

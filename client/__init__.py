@@ -7,6 +7,7 @@ Read in this order:
     cluster.py           all brokers of a cluster: leaders, coordinators, a connection to each that is needed
     ask.py               questions about groups and offsets (answers.py: error codes in words)
     group_view.py        a group and its members, whatever the type of the group (share_group_view.py: of share groups)
+    overview.py          all groups in a line each, with members and lag
 
 errors.py has what goes wrong, in words for people.
 """

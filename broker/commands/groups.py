@@ -8,6 +8,7 @@ from typing import Any
 
 from kohort.broker.commands.common import add_action, option, with_cluster
 from kohort.broker.commands.delete_offsets import add_delete_offsets_arguments, delete_offsets
+from kohort.broker.commands.list_groups import add_list_arguments, list_groups
 from kohort.broker.commands.reset_offsets import add_reset_arguments, check_reset_options, reset_offsets
 from kohort.broker.terminal import complain, table
 from kohort.client import ask
@@ -35,11 +36,14 @@ SHARE_MEMBER_HEADS = ("CONSUMER-ID", "HOST", "CLIENT-ID", "EPOCH", "STATE", "#PA
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(required=True, metavar="ACTION")
-    listed = add_action(actions, "list", "list all groups, with type and state", with_cluster(_list))
+    listed = add_action(
+        actions, "list", "list all groups, with type, state, members and lag", with_cluster(list_groups)
+    )
     listed.add_argument(
         "--state", action="extend", type=option(_states), default=[], metavar="STATE[,STATE]",
         help="only groups in one of these states: " + ", ".join(STATES),
     )  # fmt: skip
+    add_list_arguments(listed)
     described = add_action(
         actions, "describe", "show state, members, offsets and lag of groups", with_cluster(_describe)
     )
@@ -61,18 +65,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _reset(options: argparse.Namespace) -> int:
     check_reset_options(options)
     return with_cluster(reset_offsets)(options)
-
-
-def _list(cluster: Cluster, options: argparse.Namespace) -> int:
-    groups = ask.list_groups(cluster, options.state)
-    rows = [(group.group_id, group.group_type, group.protocol_type or None, group.group_state) for group in groups]
-    if options.json:
-        print(
-            json.dumps([dict(zip(("group", "type", "protocol", "state"), row, strict=True)) for row in rows], indent=2)
-        )
-    else:
-        print(table(("GROUP", "TYPE", "PROTOCOL", "STATE"), rows))
-    return 0
 
 
 def _states(text: str) -> list[str]:

@@ -122,7 +122,7 @@ LINES = [
     ("kohort gro", ["groups"]),
     ("kohort -", ["--help", "--version"]),
     ("kohort groups ", ["list", "describe", "delete", "delete-offsets", "reset-offsets"]),
-    ("kohort groups list --bootstrap-server x --s", ["--state"]),
+    ("kohort groups list --bootstrap-server x --st", ["--state"]),
     ("kohort tr", ["transactions"]),
     ("kohort transactions ", ["list", "describe", "abort", "find-hanging"]),
     ("kohort transactions list --o", ["--open-for"]),

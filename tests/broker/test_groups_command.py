@@ -426,7 +426,7 @@ def test_a_broker_without_groups_says_so(tmp_path: Path) -> None:
         described, listed = operator.groups("describe"), operator.groups("list")
         as_json = operator.groups("describe", "--json")
     assert (described.returncode, described.stdout, described.stderr) == (0, "", "kohort: there are no groups\n")
-    assert listed.stdout.split() == ["GROUP", "TYPE", "PROTOCOL", "STATE"]
+    assert listed.stdout.split() == ["GROUP", "TYPE", "PROTOCOL", "STATE", "#MEMBERS", "LAG"]
     assert json.loads(as_json.stdout) == []
 
 
