@@ -9,21 +9,25 @@ between requests.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from importlib.metadata import version
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from kohort.broker.live.explainer import Explainer
 from kohort.broker.live.group import Place, Progress
 from kohort.broker.live.histories import Histories
 from kohort.broker.live.log_reader import LogReader
 from kohort.broker.live.rows import GroupRow, Lag, PartitionRow
 from kohort.broker.live.view import cut
 from kohort.broker.live.work import Work
+from kohort.broker.why.folders import Folders
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.state import ClassicGroupState
 from kohort.coordinator.events import News, Rebalanced
 from kohort.coordinator.group import CLASSIC, CONSUMER, SHARE, Group
 from kohort.coordinator.shard import Status
+from kohort.storage.disk import RealDisk
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -47,6 +51,9 @@ class BrokerSource:
         self._reader = LogReader(self.histories, with_commits=False)
         self._work = Work(call_soon)
         self._waiting_bytes = 0
+        self.explainer: Explainer | None = None
+        if isinstance(broker.disk, RealDisk):
+            self.explainer = Explainer(lambda: nullcontext(Folders([broker.config.data_folder])))
         self._rates: dict[str, dict[Place, Progress]] = {}  # of groups that somebody looks at
         self.left_out = 0  # batches for which there was no room
 

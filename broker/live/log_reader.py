@@ -280,7 +280,7 @@ class LogReader:
         if value is None:
             person = self._histories.leaves(group, member_id, at_ms)
             if person is not None:
-                group.went(shown(person))
+                group.went(known_as(person))
             return
         is_here = member_id in group.present
         instance_id = getattr(value, "instance_id", None)
@@ -289,7 +289,7 @@ class LogReader:
             group.assignor = value.server_assignor or group.assignor
             group.protocol_type = CONSUMER_PROTOCOL
         if not is_here:
-            group.came(shown(person))
+            group.came(known_as(person))
 
     def _assignment(self, group: GroupHistory, member_id: str, value: Any, at_ms: int) -> None:
         person = group.present.get(member_id)
@@ -302,7 +302,7 @@ class LogReader:
         group.reaches(person, value.member_epoch, value.state)
         if group.unfinished is not None:
             group.unfinished.moved += moved
-            group.unfinished.slowest = shown(person)
+            group.unfinished.slowest = known_as(person)
 
     def _places(self, topics: Iterable[Any]) -> Iterator[Place]:
         for topic in topics:
@@ -312,8 +312,13 @@ class LogReader:
 
 
 def shown(person: Person) -> str:
-    """The name by which people know a member: the ids of members are random."""
+    """The name of a member of a classic group, whose id begins with its client's."""
     return person.instance_id or person.member_id
+
+
+def known_as(person: Person) -> str:
+    """The name by which people know a member of another group, whose id is random."""
+    return person.instance_id or person.client_id or person.member_id
 
 
 def read_places(raw: bytes) -> frozenset[Place]:

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from time import time
 from typing import Any, Final
 
+from kohort.broker.live.explainer import Explainer
 from kohort.broker.live.group import GroupHistory, Place
 from kohort.broker.live.histories import Histories
 from kohort.broker.live.log_reader import LogReader
@@ -24,7 +25,13 @@ Listed = Mapping[str, tuple[str, str]]  # group: type and state, as ListGroups t
 
 
 class LogSource:
-    def __init__(self, about: Mapping[str, Any], call_soon: Callable[[Callable[[], object]], object]) -> None:
+    def __init__(
+        self,
+        about: Mapping[str, Any],
+        call_soon: Callable[[Callable[[], object]], object],
+        explainer: Explainer | None = None,
+    ) -> None:
+        self.explainer = explainer
         self.histories = Histories()
         self.reader = LogReader(self.histories, with_commits=True)
         self.work = Work(call_soon)

@@ -5,6 +5,7 @@
 /api/groups                      all groups, a line each
 /api/groups/{group}              one group: members, owners over time, partitions, rebalances
 /api/groups/{group}/rebalances   its rebalances alone
+/api/groups/{group}/why          its last rebalances, explained as `kohort why` does
 /api/rebalances                  the last rebalances of all groups
 /api/watch                       the lines of all groups, and every change of them, as server-sent events
 /api/watch/{group}               one group, likewise
@@ -21,6 +22,7 @@ from urllib.parse import parse_qs
 
 from kohort.broker.http.site import HttpAnswer, HttpError, HttpHandler, HttpRequest, Site, json_answer, text_answer
 from kohort.broker.http.slices import in_slices
+from kohort.broker.live.explainer import CannotExplain
 from kohort.broker.live.feed import Feed, TooManyWatchers, key_of
 from kohort.broker.live.guard import Guard
 from kohort.broker.live.rows import GroupRow
@@ -74,6 +76,7 @@ def add_live_page(site: Site, feed: Feed, guard: Guard) -> None:
     site.add("GET", "/api/groups", guarded(api.groups))
     site.add("GET", "/api/groups/{group}", guarded(api.group))
     site.add("GET", "/api/groups/{group}/rebalances", guarded(api.group_rebalances))
+    site.add("GET", "/api/groups/{group}/why", guarded(api.why))
     site.add("GET", "/api/rebalances", guarded(api.rebalances))
     site.add("GET", "/api/watch", guarded(api.watch))
     site.add("GET", "/api/watch/{group}", guarded(api.watch_group))
@@ -104,6 +107,18 @@ class LiveApi:
         history = self._feed.source.histories.get(group_id)
         told = [] if history is None else [shown_rebalance(each) for each in reversed(history.rebalances)]
         return json_answer({"group": cut(group_id), "rebalances": told})
+
+    async def why(self, request: HttpRequest) -> HttpAnswer:
+        source = self._feed.source
+        group_id = await self._feed.find(request.parts["group"])
+        history = source.histories.get(group_id)
+        if history is None or source.explainer is None:
+            return json_answer({"group": cut(group_id), "explanations": []})
+        try:
+            explained = await source.explainer.explain(history)
+        except CannotExplain as problem:
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, str(problem)) from None
+        return json_answer({"group": cut(group_id), "explanations": explained})
 
     async def rebalances(self, request: HttpRequest) -> HttpAnswer:
         try:

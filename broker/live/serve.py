@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from errno import EADDRINUSE
 from http import HTTPStatus
 from threading import Thread
@@ -14,12 +15,16 @@ from kohort.broker.http.metrics_page import CONTENT_TYPE
 from kohort.broker.http.site import HttpAnswer, HttpHandler, HttpRequest, Site
 from kohort.broker.http.slices import in_slices
 from kohort.broker.live.cluster_tail import ClusterTail, Questions
+from kohort.broker.live.explainer import Explainer
 from kohort.broker.live.feed import Feed
 from kohort.broker.live.folder_tail import FolderTail
 from kohort.broker.live.group_metrics import group_lines
 from kohort.broker.live.guard import Guard
 from kohort.broker.live.log_source import LogSource
 from kohort.broker.live.page_site import add_live_page
+from kohort.broker.why.cluster import ClusterLog
+from kohort.broker.why.folders import Folders
+from kohort.client.cluster import Cluster
 from kohort.client.settings import ClientSettings
 
 JOIN_S = 5.0
@@ -32,7 +37,13 @@ class CannotServe(Exception):
 async def serve_cluster(settings: ClientSettings, guard: Guard, port: int, started: Callable[[str], object]) -> None:
     """Until a signal comes. Raises ClientError, OSError, or what the follower has failed with."""
     loop = asyncio.get_running_loop()
-    source = LogSource({"kind": "cluster", "where": ", ".join(settings.bootstrap)}, loop.call_soon)
+
+    @contextmanager
+    def log() -> Iterator[ClusterLog]:
+        with Cluster(settings=settings) as cluster:
+            yield ClusterLog(cluster)
+
+    source = LogSource({"kind": "cluster", "where": ", ".join(settings.bootstrap)}, loop.call_soon, Explainer(log))
     tail = ClusterTail(settings, source, loop)
     stopping = _until_signal()
     failed: list[BaseException] = []
@@ -61,7 +72,8 @@ async def serve_cluster(settings: ClientSettings, guard: Guard, port: int, start
 async def serve_folder(folder: str, guard: Guard, port: int, started: Callable[[str], object]) -> None:
     """Until a signal comes. Raises NoLogs or OSError."""
     loop = asyncio.get_running_loop()
-    source = LogSource({"kind": "folder", "where": folder}, loop.call_soon)
+    explainer = Explainer(lambda: nullcontext(Folders([folder])))
+    source = LogSource({"kind": "folder", "where": folder}, loop.call_soon, explainer)
     tail = FolderTail(folder, source, loop)
     stopping = _until_signal()
     tail.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from kohort.broker.live.explainer import Explainer
 from kohort.broker.live.histories import Histories
 from kohort.broker.live.rows import GroupRow, PartitionRow
 
@@ -12,6 +13,11 @@ from kohort.broker.live.rows import GroupRow, PartitionRow
 class Source(Protocol):
     @property
     def histories(self) -> Histories: ...
+
+    @property
+    def explainer(self) -> Explainer | None:
+        """None: there is no log on a disk."""
+        ...
 
     def about(self) -> dict[str, Any]:
         """What is shown on top of the page: where the groups are, and whether there is something to complain of."""

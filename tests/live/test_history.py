@@ -88,7 +88,7 @@ def test_a_member_that_leaves_a_group_of_epochs_gives_everything_back() -> None:
     story = Story().epoch(1).member("a").member("b").target(1).has("a", 1, [0]).has("b", 1, [1]).later(50)
     story.epoch(2, "session expired").member("b", is_gone=True)
     assert owners(story) == {0: "a"}
-    assert story.history.rebalances[-1].left == ["b"]
+    assert story.history.rebalances[-1].left == ["client of b"]
     story.target(2).later(10).has("a", 2, [0, 1])
     assert story.history.unfinished is None
     assert story.history.by_cause == {"member joined": 1, "session expired": 1}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -88,6 +89,27 @@ def test_one_group_is_told_with_owners_partitions_and_rebalances(box: Box) -> No
     assert len({row["owner"] for row in told["partitions"]}) == 2
     assert ask(f"{box.page}/api/groups/{group}/rebalances").json["rebalances"] == told["rebalances"]
     assert group in {each["group"] for each in ask(f"{box.page}/api/rebalances?count=3").json["rebalances"]}
+
+
+def test_rebalances_are_explained_as_kohort_why_explains_them(box: Box) -> None:
+    group = box.group("why")
+    first = Consumer(box.client, group, "first", ["t"])
+    settle(first)
+    second = Consumer(box.client, group, "second", ["t"])
+    settle(first, second)
+    second.leave()
+    settle(first)
+    told = ask(f"{box.page}/api/groups/{group}/why").json["explanations"]
+    assert [each["epoch"] for each in told] == [rebalance["epoch"] for rebalance in _rebalances(box, group)]
+    assert [each["inferred"] for each in told] == [False] * 3
+    (label, text), *_ = told[0]["lines"]
+    assert (label, " left" in text) == ("why", True)
+    assert ask(f"{box.page}/api/groups/nobody/why").json["explanations"] == []
+
+
+def _rebalances(box: Box, group: str) -> list[dict[str, Any]]:
+    told: list[dict[str, Any]] = ask(f"{box.page}/api/groups/{group}/rebalances").json["rebalances"]
+    return told
 
 
 def test_a_group_that_is_not_there_and_a_bad_question_get_words(box: Box) -> None:

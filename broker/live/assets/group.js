@@ -18,13 +18,15 @@ export function showGroup(content, key, tell) {
   let now = Date.now();
   let chosen = null;
   let announced = false;
+  let asked = null;
+  let whyTimer = 0;
   const points = [];
 
   // --- the frame
 
   const title = el("bdi", {}, safe(key));
   const badges = el("span", { class: "badges" });
-  const tiles = Object.fromEntries([["members", "members"], ["lag", "records of lag"], ["rate", "commits, records / s"], ["commit", "since the last commit"], ["hour", "rebalances in an hour"], ["unowned", "with partitions unowned"]]
+  const tiles = Object.fromEntries([["members", "members"], ["lag", "records of lag"], ["rate", "commits, records / s"], ["commit", "since the last commit"], ["hour", "rebalances in an hour"], ["unowned", "partitions unowned"]]
     .map(([id, name]) => [id, tile(id, name)]));
   const banner = el("p", { class: "banner", role: "status", hidden: true });
   const canvas = el("canvas", { role: "img" });
@@ -60,7 +62,7 @@ export function showGroup(content, key, tell) {
   function personName(index) {
     const person = group && group.people[index];
     if (!person) return `member ${index}`;
-    return `${brief(safe(person.id))}${person.client && person.client !== person.id ? ` (${safe(person.client)})` : ""}${person.host ? ` at ${safe(person.host)}` : ""}`;
+    return `${brief(safe(shortName(person)))}${person.host ? ` at ${safe(person.host.replace(/^\//, ""))}` : ""}`;
   }
 
   function choose(which, scroll) {
@@ -102,6 +104,7 @@ export function showGroup(content, key, tell) {
     if (told.since) notes.push(`Known since ${moment(told.since)}.`);
     say(stripNote, notes.join(" "));
     timeline.show(told.rebalances, isClassic);
+    askWhy(told);
     timeline.tick(now);
     if (chosen !== null) timeline.mark(chosen, false);
     causes.replaceChildren(...Object.entries(told.causes).slice(0, 7).map(([cause, count]) =>
@@ -109,6 +112,21 @@ export function showGroup(content, key, tell) {
     members.show(told.members, told.member_count);
     showWaiting(told);
     if (!announced) { announced = true; tell({ where: "", ...lastAbout }); }
+  }
+
+  // Explanations take the whole log of the group: they are asked for when there is a new rebalance, once a second at most.
+  function askWhy(told) {
+    const wanted = told.rebalances.filter((each) => each.over).map((each) => each.epoch).join();
+    if (wanted === asked || whyTimer) return;
+    whyTimer = setTimeout(async () => {
+      asked = wanted;
+      try {
+        const answer = await fetch(`/api/groups/${encodeURIComponent(key)}/why`, { cache: "no-store" });
+        if (answer.ok) timeline.explain((await answer.json()).explanations);
+      } catch { /* the page works without */ }
+      whyTimer = 0;
+      if (group) askWhy(group);
+    }, asked === null ? 0 : 1000);
   }
 
   function showWaiting({ details, state }) {
@@ -178,7 +196,7 @@ export function showGroup(content, key, tell) {
     cells.colour.classList.toggle("none", owner === null);
     if (owner !== null) paintSwatch(cells.colour, owner);
     const person = owner !== null && group && group.people[owner];
-    sayName(cells.who, owner === null ? "no owner" : person ? person.id : `member ${owner}`);
+    sayName(cells.who, owner === null ? "no owner" : person ? shortName(person) : `member ${owner}`);
     say(cells.committed, number(offset));
     say(cells.end, number(end));
     say(cells.lag, number(lag));
@@ -194,7 +212,7 @@ export function showGroup(content, key, tell) {
   watch(`/api/watch/${encodeURIComponent(key)}`, { group: takeGroup, tick: takeTick });
 
   return {
-    end() { strip.end(); members.end(); partitions.end(); },
+    end() { clearTimeout(whyTimer); strip.end(); members.end(); partitions.end(); },
     redraw() { strip.patterns.clear(); strip.draw(); members.redraw(); partitions.redraw(); },
     key(event, typing) {
       if (typing) return false;
@@ -209,6 +227,9 @@ export function showGroup(content, key, tell) {
     },
   };
 }
+
+// Ids of members of classic groups begin with the client's id, those of others are random.
+const shortName = ({ id, client }) => !client || id.startsWith(client) || client === id ? id : `${client} · ${id.slice(0, 8)}`;
 
 const stateClass = (state) => state === "Stable" ? "stable" : state === "Empty" || state === "Dead" ? "empty" : "moving";
 

@@ -8,19 +8,22 @@ export class Timeline {
     this.holder = holder;
     this.choose = choose;
     this.items = new Map();
+    this.explanations = new Map(); // by epoch
     this.list = el("ol", { class: "timeline" });
     this.none = el("p", { class: "empty" }, "No rebalance was seen yet.");
     holder.append(this.list, this.none);
   }
 
   show(rebalances, isClassic) {
+    this.last = [rebalances, isClassic];
     const longest = Math.max(1000, ...rebalances.map((each) => each.duration_ms || 0));
     const numbers = new Set(rebalances.map((each) => each.number));
     for (const [number, item] of this.items) if (!numbers.has(number)) { item.remove(); this.items.delete(number); }
     let previous = null;
     for (const each of rebalances) {
       let item = this.items.get(each.number);
-      const shown = JSON.stringify(each) + longest;
+      const why = this.explanations.get(each.epoch);
+      const shown = JSON.stringify(each) + longest + Boolean(why);
       if (!item) {
         item = el("li", { tabindex: "-1", onclick: () => this.choose(each.number) });
         this.items.set(each.number, item);
@@ -29,7 +32,7 @@ export class Timeline {
       if (item.shown !== shown) {
         item.shown = shown;
         item.at = each.at;
-        item.replaceChildren(...this.draw(each, longest, isClassic));
+        item.replaceChildren(...this.draw(each, longest, isClassic, why));
         item.ago = item.querySelector(".ago");
       }
       item.dataset.over = String(each.over);
@@ -38,7 +41,12 @@ export class Timeline {
     this.none.hidden = rebalances.length > 0;
   }
 
-  draw(each, longest, isClassic) {
+  explain(explanations) {
+    for (const each of explanations) this.explanations.set(each.epoch, each);
+    if (this.last) this.show(...this.last);
+  }
+
+  draw(each, longest, isClassic, why) {
     const word = isClassic ? "generation" : "epoch";
     const bar = el("i", { class: "took", style: { "--wide": `${Math.max(3, 100 * (each.duration_ms || 0) / longest)}%`, "--cause": each.colour } });
     return [
@@ -46,7 +54,8 @@ export class Timeline {
       el("div", { class: "when" }, el("time", { datetime: new Date(each.at).toISOString(), title: moment(each.at) }, clock(each.at)), el("span", { class: "ago" })),
       el("div", { class: "what" },
         el("p", { class: "cause" }, each.cause ? el("bdi", {}, safe(sentence(each.cause))) : "Rebalance", el("span", { class: "epoch" }, `${word} ${each.epoch}`), !each.over && el("span", { class: "badge moving" }, "in progress")),
-        el("p", { class: "explanation" }, brief(safe(each.explanation))),
+        el("p", { class: "explanation" }, brief(safe(why ? why.lines[0][1] : each.explanation))),
+        why && why.lines.length > 1 ? el("dl", { class: "why" }, why.lines.slice(1).flatMap(([label, text]) => [el("dt", {}, label), el("dd", {}, brief(safe(text)))])) : null,
         each.joined.length || each.left.length ? el("p", { class: "names" }, each.joined.map((name) => el("span", { class: "joined" }, "+ ", el("bdi", { title: safe(name) }, brief(safe(name))))), each.left.map((name) => el("span", { class: "left" }, "− ", el("bdi", { title: safe(name) }, brief(safe(name)))))) : null),
       el("div", { class: "cost" }, el("b", {}, each.duration_ms === null ? "–" : duration(each.duration_ms)), bar, el("span", {}, plural(each.members, "member"), ", ", `${each.moved} moved`)),
     ];
