@@ -4,8 +4,9 @@ A transaction writes its name to several partitions and its number to the offset
 producers were told is compared with what a read_committed reader, which reads all the time, and OffsetFetch see. At the
 end nobody ends the open transactions, and their timeout has to let readers reach the end of every partition.
 
-KOHORT_TEST_BROKER=kafka kills a real Kafka. KOHORT_TEST_SEED repeats a story as far as time lets it, and
-KOHORT_TEST_KILLS=1000 makes the long one longer.
+KOHORT_TEST_BROKER=kafka kills a real Kafka. Version 4.3.1 may fail at the end: just after a start it leaves out the
+markers of partitions whose leader it does not know yet, and readers wait there for ever. KOHORT_TEST_SEED repeats a
+story as far as time lets it, and KOHORT_TEST_KILLS=1000 makes the long one longer.
 """
 
 from __future__ import annotations
