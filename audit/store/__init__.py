@@ -1,6 +1,7 @@
 """The tables of audits as Parquet files, which remember what compaction has removed from the log since.
 
 runs.py         Store and Run: what an audit does with a store
+lock.py         one audit at a time, also where there are no locks
 files.py        where the files lie; reads and writes them
 writers.py      writes the base tables of one log folder
 undecided.py    commits in transactions that were open when they were read

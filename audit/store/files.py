@@ -15,7 +15,6 @@ log_tails          Damage behind the last sound batch of a log. The broker may s
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -30,35 +29,13 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSy
 
 from kohort.audit.decode.schemas import schema
 from kohort.audit.store import topic_names
+from kohort.audit.store.lock import FolderLock, Lease, StoreLock
 from kohort.audit.tables import AUDIT_RUNS, BASE, LOG_BATCHES, OFFSET_COMMITS
 
 UNDECIDED, TOPIC_NAMES, TAILS = "undecided_commits", "topic_names", "log_tails"
 OWN = (UNDECIDED, TOPIC_NAMES, TAILS)  # tables of the store itself
 SETTLED, STILL_OPEN = "settled", "open"  # names of files with rows of several log partitions
 SUFFIX = ".parquet"
-
-
-class StoreBusy(OSError):
-    """Another run is writing to the store. Two runs at the same time would remove each other's unfinished files."""
-
-
-class Lock:
-    """A lock on the store. It ends with `release`, with this object, or with the process."""
-
-    def __init__(self, folder: str) -> None:
-        self._file: int | None = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.release()
-            raise StoreBusy(f"{folder}: another audit is writing there") from None
-
-    def release(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-    __del__ = release
 
 
 @dataclass(frozen=True)
@@ -74,13 +51,13 @@ class StoreFiles:
             return filesystem, path.rstrip("/")
         return LocalFileSystem(), os.path.abspath(self.out)
 
-    def lock(self) -> Lock | None:
-        """Lock the store against other runs. None: the file system is not local and has no locks."""
+    def lock(self) -> StoreLock:
+        """Lock the store against other runs. StoreBusy if one is going on."""
         filesystem, root = self.connect()
         if not isinstance(filesystem, LocalFileSystem):
-            return None
+            return Lease(filesystem, root)
         os.makedirs(root, exist_ok=True)
-        return Lock(root)
+        return FolderLock(root)
 
     # --- runs
 
@@ -196,10 +173,14 @@ class StoreFiles:
         return pq.ParquetWriter(f"{folder}/{name}{SUFFIX}", of, filesystem=filesystem, use_dictionary=texts)
 
     def write_run(self, rows: pa.Table, run_id: str) -> None:
-        """Write audit_runs: from here on the run counts. The file is renamed into place, so it appears as a whole."""
+        """Write audit_runs: from here on the run counts. The file appears as a whole: objects of an object store always
+        do, and a local file is renamed into place."""
         filesystem, root = self.connect()
         folder = f"{root}/{AUDIT_RUNS.name}"
         filesystem.create_dir(folder)
+        if not isinstance(filesystem, LocalFileSystem):
+            pq.write_table(rows, f"{folder}/{run_id}{SUFFIX}", filesystem=filesystem)
+            return
         unfinished = f"{folder}/.{run_id}.unfinished"
         pq.write_table(rows, unfinished, filesystem=filesystem)
         filesystem.move(unfinished, f"{folder}/{run_id}{SUFFIX}")

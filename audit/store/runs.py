@@ -27,7 +27,8 @@ import pyarrow as pa
 
 from kohort.audit.decode.folders import LogFolder
 from kohort.audit.decode.schemas import schema
-from kohort.audit.store.files import OWN, TAILS, Lock, StoreFiles
+from kohort.audit.store.files import OWN, TAILS, StoreFiles
+from kohort.audit.store.lock import StoreLock
 from kohort.audit.store.tasks import Ingested, cut_files, derive_files, ingest_folders
 from kohort.audit.store.undecided import settle
 from kohort.audit.tables import AUDIT_RUNS, BASE, DERIVED_TABLES
@@ -45,17 +46,21 @@ class Store:
     def begin(self, run_id: str) -> Run:
         """Begin a run, and remove what killed runs have left. StoreBusy if another run is going on."""
         lock = self.files.lock()
-        finished = self.files.finished_runs()
-        for table in (*BASE, *OWN, *DERIVED):
-            for stray in set(self.files.runs_of(table)) - set(finished):
-                self.files.remove(table, stray)
+        try:
+            finished = self.files.finished_runs()
+            for table in (*BASE, *OWN, *DERIVED):
+                for stray in set(self.files.runs_of(table)) - set(finished):
+                    self.files.remove(table, stray)
+        except BaseException:
+            lock.release()
+            raise
         return Run(self.files, finished, run_id, lock)
 
 
 class Run:
     """One audit into the store. No other may begin before `finish` or `release`."""
 
-    def __init__(self, files: StoreFiles, finished: Sequence[str], run_id: str, lock: Lock | None) -> None:
+    def __init__(self, files: StoreFiles, finished: Sequence[str], run_id: str, lock: StoreLock) -> None:
         self.run_id = run_id
         self.runs = [*finished, run_id]  # the runs whose base tables are read
         self._lock = lock
@@ -88,6 +93,7 @@ class Run:
         """From here on the run counts. Derived tables of earlier runs are removed. `rows`: for audit_runs."""
         assert rows, "a run that has read nothing is none"
         self._settle()
+        self._lock.check()
         self._files.write_run(pa.Table.from_pylist(list(rows), schema=schema(AUDIT_RUNS.name)), self.run_id)
         for table in (*DERIVED, TAILS):
             for run_id in self._files.runs_of(table):
@@ -101,5 +107,4 @@ class Run:
             for table in (*BASE, *DERIVED):
                 self._files.remove(table, self._cut_id)
             self._cut_id = None
-        if self._lock is not None:
-            self._lock.release()
+        self._lock.release()

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from kohort.audit.decode.folders import find_logs
 from kohort.audit.decode.schemas import schema
 from kohort.audit.spark.packing import pack
 from kohort.audit.store.check import check_run
-from kohort.audit.store.files import StoreBusy
+from kohort.audit.store.lock import Lease, StoreBusy
 from kohort.audit.store.runs import DERIVED, Run, Store
 from kohort.audit.tables import BASE, STATE_LOGS
 from kohort.coordinator.share_state.headers import Cause
@@ -262,3 +267,62 @@ def test_packs_are_of_about_the_same_size() -> None:
     assert pack([("a", 1), ("b", 9), ("c", 3), ("d", 3)], 2) == [["b"], ["c", "d", "a"]]
     assert pack([("a", 1)], 4) == [["a"]]
     assert pack([], 4) == []
+
+
+def leases(folder: Path, **times: float) -> Lease:
+    """A lease in a file system that is taken for an object store."""
+    return Lease(LocalFileSystem(), str(folder), **times)
+
+
+def test_a_lease_keeps_others_out_until_it_is_given_back(tmp_path: Path) -> None:
+    first = leases(tmp_path)
+    with pytest.raises(StoreBusy, match="another audit is writing there"):
+        leases(tmp_path)
+    first.check()
+    first.release()
+    leases(tmp_path).release()
+    assert list((tmp_path / ".leases").iterdir()) == []
+
+
+def test_of_many_audits_that_begin_at_once_at_most_one_goes_on(tmp_path: Path) -> None:
+    for number in range(20):
+        start = threading.Barrier(6)
+
+        def begin(folder: Path, start: threading.Barrier = start) -> Lease | None:
+            start.wait()
+            try:
+                return leases(folder)
+            except StoreBusy:
+                return None
+
+        with ThreadPoolExecutor(6) as pool:
+            held = [one for one in pool.map(begin, [tmp_path / f"{number}"] * 6) if one is not None]
+        assert len(held) <= 1
+        for one in held:
+            one.release()
+
+
+def test_the_lease_of_a_killed_audit_ends_by_itself(tmp_path: Path) -> None:
+    killed = leases(tmp_path, renew_s=1e6)
+    (left,) = (tmp_path / ".leases").iterdir()
+    with pytest.raises(StoreBusy):
+        leases(tmp_path)
+    os.utime(left, (1, 1))
+    next_one = leases(tmp_path)
+    with pytest.raises(StoreBusy, match="another one may have begun"):
+        killed.check()
+    killed.release()
+    next_one.check()
+    next_one.release()
+
+
+def test_a_lease_is_renewed_while_the_audit_goes_on(tmp_path: Path) -> None:
+    lease = leases(tmp_path, renew_s=0.01)
+    (file,) = (tmp_path / ".leases").iterdir()
+    os.utime(file, (1, 1))
+    deadline = time.monotonic() + 60
+    while file.stat().st_mtime < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    lease.check()
+    lease.release()
