@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LONG_WAIT_MS = 2_000
 ROOM = 1.5  # a timeout should be so many times longer than what it has to outlast
 FORMED_WITHIN_MS = 5_000
+WORTH_PARTITION_SECONDS = 1.0  # shorter stops are nothing to act on
 
 
 def advice_for(explanation: Explanation, scene: Scene) -> list[str]:
@@ -41,7 +42,7 @@ def _on_patterns(explanation: Explanation, scene: Scene) -> Iterator[str]:
         ):
             yield (
                 "Restarts need not rebalance: give each member a group.instance.id of its own, and a session.timeout.ms"
-                f" above the time that a restart takes: {duration(longest)} here, so {duration(longest * ROOM)}."
+                f" above the time that a restart takes ({duration(longest)} here)."
             )
     for member, _ in explanation.flapping:
         longest = max((each.length_ms for each in scene.patterns.absences if each.person == member.person), default=0)
@@ -124,6 +125,8 @@ def _on_moves(explanation: Explanation) -> Iterator[str]:
     ways = {way.way: way for way in explanation.ways}
     eager, other = ways.get(EAGER), ways.get(SERVER_SIDE)
     if eager is None or other is None or not eager.is_actual or (moved is not None and moved.needless):
+        return
+    if eager.partition_seconds is not None and eager.partition_seconds < WORTH_PARTITION_SECONDS:
         return
     if eager.stopped > other.stopped and rebalance.protocol != COOPERATIVE:
         yield (

@@ -29,14 +29,14 @@ def departure_of(rebalance: Rebalance, removal: Removal) -> Departure:
     member, timeout_ms = removal.member, removal.member.rebalance_timeout_ms
     since = removal.revoking_since_ms
     if since is not None and timeout_ms and removal.time_ms - since >= NEARLY * timeout_ms:
-        how = f"did not give up partitions within its rebalance timeout of {duration(timeout_ms)}, and was removed"
+        how = f"did not give up partitions within the rebalance timeout of {duration(timeout_ms)}: removed"
         return Departure(member, "did not give up partitions in time", how)
     if removal.is_away:
-        return Departure(member, "member left", "went away, and did not come back within its session timeout")
+        return Departure(member, "member left", "went away, and did not come back within the session timeout")
     begin_ms = _began(rebalance, removal)
     if _waited_in_vain(rebalance, removal, begin_ms):
         assert timeout_ms is not None
-        how = f"did not rejoin within its rebalance timeout (max.poll.interval.ms) of {duration(timeout_ms)}"
+        how = f"did not rejoin within the rebalance timeout (max.poll.interval.ms) of {duration(timeout_ms)}"
         return Departure(member, "did not rejoin in time", how)
     sign = removal.sign
     if sign is None:
@@ -50,7 +50,7 @@ def _by_silence(member: Member, sign: Sign, silent_ms: int, was_restarted: bool)
     shortest = min(MIN_SILENCE_MS, *(round(NEARLY * each) for each in (session_ms, poll_ms) if each), MIN_SILENCE_MS)
     if silent_ms < max(shortest, SLOWER * (sign.interval_ms or USUAL_INTERVAL_MS)):
         return Departure(member, "member left", "left")
-    was = f"its last commit was {duration(silent_ms)} before"
+    was = f"the last commit was {duration(silent_ms)} before"
     exceeded = [each for each in (session_ms, poll_ms) if each and _fits(silent_ms, each, sign, was_restarted)]
     longest = max(exceeded, default=None)
     if longest is None and session_ms is None and silent_ms <= MAX_SESSION_MS:
@@ -60,11 +60,13 @@ def _by_silence(member: Member, sign: Sign, silent_ms: int, was_restarted: bool)
     if longest is None and silent_ms < NEARLY * min(each for each in (session_ms, poll_ms, MAX_SESSION_MS) if each):
         return Departure(member, "member left", f"left after a pause: {was}")
     if longest is None:
-        return Departure(member, "member gone", f"left or fell silent: {was}, perhaps because it had nothing to read")
+        return Departure(
+            member, "member gone", f"left or fell silent: {was}, perhaps because there was nothing to read"
+        )
     if longest == poll_ms and longest != session_ms:
-        how = f"did not poll within its max.poll.interval.ms of {duration(longest)}: {was}"
+        how = f"did not poll within max.poll.interval.ms of {duration(longest)}: {was}"
         return Departure(member, "poll too slow", how)
-    return Departure(member, "session expired", f"fell silent for its session timeout of {duration(longest)}: {was}")
+    return Departure(member, "session expired", f"fell silent for the session timeout of {duration(longest)}: {was}")
 
 
 def outlasted(removal: Removal, begin_ms: int) -> bool:

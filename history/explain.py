@@ -27,6 +27,7 @@ class Slowest:
     member: Member
     late_ms: int  # since the rebalance began, or if that is not known, since the first member stopped
     is_inferred: bool  # from the last commit of each member
+    silent_ms: int | None = None  # if that is what it is inferred from: for how long it had not committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,17 +129,23 @@ def _slowest(rebalance: Rebalance, names: Names) -> Slowest | None:
 
 
 def _slowest_by_commits(rebalance: Rebalance) -> Slowest | None:
-    """Members commit until they rejoin: the one that committed last rejoined last."""
+    """Members commit until they rejoin, and many do so just before. So if one of them committed until the end, it was
+    the last. If nobody did, it was the one that had stopped long before the others: it was at work."""
     stops = sorted(
         (sign.last_ms, member_id) for member_id, sign in rebalance.signs.items() if member_id in rebalance.members
     )
-    if len(stops) < 2:
+    if len(stops) < 2 or rebalance.restarted_ms is not None:
         return None
-    late_ms = stops[-1][0] - stops[0][0]
-    usual = max(rebalance.signs[member_id].interval_ms or 0 for _, member_id in stops[:-1])
-    if late_ms < max(MIN_LATE_MS, 2 * usual):
-        return None
-    return Slowest(rebalance.members[stops[-1][1]], late_ms, True)
+    (first_ms, first), (second_ms, _), (last_ms, last) = stops[0], stops[1], stops[-1]
+    end_ms = rebalance.join_end_ms or rebalance.time_ms
+    usual_ms = max(rebalance.signs[member_id].interval_ms or 0 for _, member_id in stops[:-1])
+    if end_ms - last_ms <= MIN_LATE_MS:
+        late_ms = last_ms - first_ms
+        is_late = late_ms >= max(MIN_LATE_MS, 2 * usual_ms)
+        return Slowest(rebalance.members[last], late_ms, True) if is_late else None
+    if second_ms - first_ms >= max(MIN_LATE_MS // 2, 2 * usual_ms):
+        return Slowest(rebalance.members[first], end_ms - second_ms, True, end_ms - first_ms)
+    return None
 
 
 def _wait_ms(rebalance: Rebalance, slowest: Slowest | None) -> int | None:

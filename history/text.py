@@ -104,7 +104,12 @@ def _of_slowest(explanation: Explanation) -> list[Line]:
     slowest, is_classic = explanation.slowest, explanation.rebalance.group_type == CLASSIC
     if slowest is not None and len(explanation.rebalance.members) > 1:
         name, late = explanation.names(slowest.member), duration(slowest.late_ms)
-        if slowest.is_inferred:
+        if slowest.silent_ms is not None:
+            text = (
+                f"{name} had not committed for {duration(slowest.silent_ms)} when all had rejoined; the others waited"
+            )
+            text += f" {late} (inferred)."
+        elif slowest.is_inferred:
             text = f"{name}: its last commit came {late} after the first member had stopped (inferred)."
         elif is_classic:
             text = f"{name} joined last, {late} after the rebalance had begun."

@@ -8,6 +8,8 @@ import os
 import sys
 import time
 from bisect import bisect_right
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from kohort.broker.commands.common import REFUSED, WRONG_COMMAND_LINE, add_cluster, option
@@ -31,6 +33,8 @@ has changed and from when members committed last, and marked so.
 DEFAULT_LAST = 3
 KEPT = 1_000  # rebalances that are remembered, for what only several of them show
 SHOW_AFTER_S = 1.0
+INDENT = 11
+MIN_WIDTH = 40
 CLEAR = "\r\x1b[K"
 BOLD, DIM, CYAN, RESET = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
 
@@ -147,12 +151,20 @@ def _print(found: Found, explanations: list[Explanation], options: argparse.Name
         print(f"{bold}{title_of(explanation)}{reset}")
         for line in lines_of(explanation):
             shade = dim if line.label in ("so", "instead", "note") else ""
-            print(f"  {cyan}{line.label:<9}{reset}{shade}{line.text}{reset if shade else ''}")
+            for row, text in enumerate(_rows(line.text)):
+                print(f"  {cyan}{'' if row else line.label:<9}{reset}{shade}{text}{reset if shade else ''}")
     if any(explanation.is_inferred for explanation in explanations) and options.at is None:
         print(
             f"\n{dim}Inferred: the log of {shown(history.group_id)} does not say what began a rebalance, as that of a"
             f" Kohort does. It begins at {moment(history.first_ms or 0)}.{reset}"
         )
+
+
+def _rows(text: str) -> list[str]:
+    """On a terminal, lines are broken between words."""
+    if not sys.stdout.isatty():
+        return [text]
+    return wrap(text, max(MIN_WIDTH, get_terminal_size().columns - INDENT)) or [""]
 
 
 def _nothing(found: Found, options: argparse.Namespace) -> str:

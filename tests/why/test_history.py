@@ -185,3 +185,34 @@ def test_the_audit_counts_the_same_rebalances_and_moves(tmp_path: Path) -> None:
                 assert (each.moved.moved, each.moved.forced, each.moved.needless) == known, text_of(each)
                 compared += 1
     assert compared > 30
+
+
+def test_a_member_that_worked_until_it_rejoined_and_committed_then_was_the_slowest() -> None:
+    found = last_of(
+        generation("g", 1, {A: (ANNA, [0]), B: (BERT, [1])}, 1_000),
+        *working({A: [0], B: [1]}, 1_500, 5_001),
+        commits("g", [0], 9_000),
+        generation("g", 2, {A: (ANNA, [0]), B: (BERT, []), C: (CARL, [1])}, 9_100, offset=1),
+    )
+    assert found.slowest is not None
+    assert (found.slowest.member.client_id, found.slowest.late_ms, found.slowest.is_inferred) == (ANNA, 4_000, True)
+
+
+def test_a_member_that_was_silent_before_the_others_was_the_slowest_if_nobody_committed_at_the_end() -> None:
+    found = last_of(
+        generation("g", 1, {A: (ANNA, [0]), B: (BERT, [1])}, 1_000),
+        *working({A: [0], B: [1]}, 1_500, 5_001),
+        *working({B: [1]}, 5_500, 8_001),
+        generation("g", 2, {A: (ANNA, [0]), B: (BERT, []), C: (CARL, [1])}, 12_000, offset=1),
+    )
+    assert found.slowest is not None
+    assert (found.slowest.member.client_id, found.slowest.late_ms, found.slowest.silent_ms) == (ANNA, 4_000, 7_000)
+
+
+def test_nobody_is_called_slow_if_all_stopped_together() -> None:
+    found = last_of(
+        generation("g", 1, {A: (ANNA, [0]), B: (BERT, [1])}, 1_000),
+        *working({A: [0], B: [1]}, 1_500, 5_001),
+        generation("g", 2, {A: (ANNA, [0]), B: (BERT, []), C: (CARL, [1])}, 9_000, offset=1),
+    )
+    assert found.slowest is None
