@@ -15,6 +15,7 @@ log_tails          Damage behind the last sound batch of a log. The broker may s
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -36,6 +37,7 @@ UNDECIDED, TOPIC_NAMES, TAILS = "undecided_commits", "topic_names", "log_tails"
 OWN = (UNDECIDED, TOPIC_NAMES, TAILS)  # tables of the store itself
 SETTLED, STILL_OPEN = "settled", "open"  # names of files with rows of several log partitions
 SUFFIX = ".parquet"
+REPLACES = b"kohort.replaces"  # in the metadata of a merged run's file in audit_runs: JSON list of run ids
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,26 @@ class StoreFiles:
         return found
 
     def read_runs(self) -> pa.Table:
-        tables = [self.read(info.path) for info in self.files_in(AUDIT_RUNS.name)]
-        return pa.concat_tables([schema(AUDIT_RUNS.name).empty_table(), *tables])
+        """The table audit_runs, without runs that were merged into another one; see merge.py."""
+        tables, replaced = self._runs_and_replaced()
+        kept = [table.replace_schema_metadata() for run_id, table in tables.items() if run_id not in replaced]
+        return pa.concat_tables([schema(AUDIT_RUNS.name).empty_table(), *kept])
+
+    def remove_replaced(self) -> None:
+        """Remove the files of runs that were merged into another one."""
+        filesystem, root = self.connect()
+        for run_id in self._runs_and_replaced()[1]:
+            for table in (*BASE, *OWN):
+                self.remove(table, run_id)
+            with suppress(FileNotFoundError):  # the last one: it says that the others can go
+                filesystem.delete_file(f"{root}/{AUDIT_RUNS.name}/{run_id}{SUFFIX}")
+
+    def _runs_and_replaced(self) -> tuple[dict[str, pa.Table], set[str]]:
+        """Run id -> its rows in audit_runs; and the runs that do not count any more, as far as there are files."""
+        tables = {info.base_name.removesuffix(SUFFIX): self.read(info.path) for info in self.files_in(AUDIT_RUNS.name)}
+        metadata = [table.schema.metadata or {} for table in tables.values()]
+        replaced = {run_id for each in metadata if REPLACES in each for run_id in json.loads(each[REPLACES])}
+        return tables, replaced & tables.keys()
 
     def next_offsets(self) -> dict[int, int]:
         """Log partition -> the first log offset that no run has read yet."""

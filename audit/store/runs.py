@@ -9,7 +9,8 @@
 Base tables only grow: a run reads each log partition from the log offset where the last run ended. So a run must read
 all records of a log partition, not only those of one group or time; later runs would never read the rest. Derived
 tables are those of the last finished run. A run counts when its file in audit_runs is there, which appears as a whole.
-The files of a run that was killed are removed by the next run.
+The files of a run that was killed are removed by the next run. When there are many small runs, they become one; see
+merge.py.
 
 A commit in an open transaction is kept apart until a later run reads how the transaction ended; see undecided.py.
 
@@ -29,6 +30,7 @@ from kohort.audit.decode.folders import LogFolder
 from kohort.audit.decode.schemas import schema
 from kohort.audit.store.files import OWN, TAILS, StoreFiles
 from kohort.audit.store.lock import StoreLock
+from kohort.audit.store.merge import merge_small_runs
 from kohort.audit.store.tasks import Ingested, cut_files, derive_files, ingest_folders
 from kohort.audit.store.undecided import settle
 from kohort.audit.tables import AUDIT_RUNS, BASE, DERIVED_TABLES
@@ -47,6 +49,7 @@ class Store:
         """Begin a run, and remove what killed runs have left. StoreBusy if another run is going on."""
         lock = self.files.lock()
         try:
+            self.files.remove_replaced()
             finished = self.files.finished_runs()
             for table in (*BASE, *OWN, *DERIVED):
                 for stray in set(self.files.runs_of(table)) - set(finished):
@@ -99,6 +102,7 @@ class Run:
             for run_id in self._files.runs_of(table):
                 if run_id != self.run_id:
                     self._files.remove(table, run_id)
+        merge_small_runs(self._files, self.runs[:-1])
         self.release()
 
     def release(self) -> None:
