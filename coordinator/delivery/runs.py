@@ -7,6 +7,7 @@ from bisect import bisect_right
 from kohort.coordinator.delivery.states import ACQUIRED, ARCHIVED, AVAILABLE, NOT_FINAL, Counts, StateBatch
 
 NOBODY = ""
+MAX_DELIVERIES = 2**15 - 1  # fits into answers and records. No leader counts so far, but any client may write a state
 
 
 def _first(run: Run) -> int:
@@ -58,7 +59,7 @@ class Run:
 
     def acquire(self, member_id: str, deadline: int) -> None:
         self.state = ACQUIRED
-        self.delivery_count += 1
+        self.delivery_count = min(self.delivery_count + 1, MAX_DELIVERIES)
         self.member_id = member_id
         self.deadline = deadline
 

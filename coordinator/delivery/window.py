@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from kohort.coordinator.delivery.runs import Batch, Run
-from kohort.coordinator.delivery.states import ACQUIRED, AVAILABLE, LogBatch, StateBatch
+from kohort.coordinator.delivery.states import ACQUIRED, ARCHIVED, AVAILABLE, LogBatch, StateBatch
 
 
 class BrokenState(Exception):
@@ -46,6 +46,8 @@ class Window:
         for batch in persisted:
             if batch.first_offset < expected or batch.last_offset < batch.first_offset:
                 raise BrokenState(f"{batch} where offset {expected} or a later one should be")
+            if not AVAILABLE <= batch.delivery_state <= ARCHIVED:
+                raise BrokenState(f"{batch} has no state that records can be in")
             if self.gap_start < 0 and batch.first_offset > expected:
                 self.gap_start = expected
             expected = batch.last_offset + 1

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.coordinator.delivery.states import ACKNOWLEDGED, ARCHIVED, AVAILABLE, RELEASE, LogBatch, StateBatch
+from kohort.coordinator.delivery.states import (
+    ACKNOWLEDGED,
+    ACQUIRED,
+    ARCHIVED,
+    AVAILABLE,
+    RELEASE,
+    LogBatch,
+    StateBatch,
+)
+from kohort.coordinator.delivery.window import BrokenState
 from tests.coordinator.delivery.support import Delivery, log_of
 
 
@@ -353,3 +362,27 @@ def test_a_full_window_of_what_was_aborted_makes_room() -> None:
     assert delivery.fetch() == []
     assert delivery.share.can_acquire()
     assert delivery.fetch() == [(4, 7, 1)]
+
+
+# --- states that no leader has written: any client may do so ----------------------------------------------------------
+
+
+def test_a_record_that_was_delivered_as_often_as_can_be_counted() -> None:
+    delivery = Delivery(2, persisted=[StateBatch(0, 1, AVAILABLE, 2**15 - 1)])
+    assert delivery.fetch() == [(0, 0, 2**15 - 1)]
+    delivery.release()
+    assert delivery.persist() == [(0, 0, ARCHIVED, 2**15 - 1)]
+
+
+@pytest.mark.parametrize("state", [-1, 5, 9])
+def test_records_cannot_be_in_any_other_state(state: int) -> None:
+    with pytest.raises(BrokenState, match="has no state that records can be in"):
+        Delivery(2, persisted=[StateBatch(0, 1, state, 1)])
+
+
+def test_a_record_that_is_acquired_by_nobody_is_freed_with_the_next_locks_that_expire() -> None:
+    delivery = Delivery(2, 2, persisted=[StateBatch(0, 1, ACQUIRED, 1)])
+    assert delivery.fetch() == [(2, 3, 1)]
+    delivery.pass_time()
+    delivery.persist()
+    assert delivery.fetch() == [(0, 1, 2), (2, 3, 2)]

@@ -115,6 +115,8 @@ class DeliveryMachine(RuleBasedStateMachine):
         """Records of aborted transactions are given to nobody. What would have been acquired of them is archived."""
         for batch in aborted:
             assert not [each for each in acquired if each[0] <= batch.last_offset and batch.base_offset <= each[1]]
+            for offset in range(batch.base_offset, min(batch.last_offset + 1, self.share.window.start)):
+                self.naive.records.setdefault(offset, NaiveRecord(ARCHIVED, 1))  # the start has passed it at once
             for run in self.share.window.runs():
                 for offset in range(max(run.first, batch.base_offset), min(run.last, batch.last_offset) + 1):
                     assert run.state in (ARCHIVED, AVAILABLE), (offset, run.state)

@@ -22,7 +22,7 @@ from kohort.protocol.messages import (
     write_share_group_state as write_state,
 )
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.parity.share_story import NO_SUCH_TOPIC_ID, SHARE_KEY, ShareStory, accept, share_story
+from tests.parity.share_story import NO_SUCH_TOPIC_ID, SHARE_KEY, Sharer, ShareStory, accept, share_story
 
 INITIALIZE = ApiKey.INITIALIZE_SHARE_GROUP_STATE
 READ = ApiKey.READ_SHARE_GROUP_STATE
@@ -255,6 +255,49 @@ def starts_that_no_log_has(s: ShareStory) -> None:
         state.write(epoch=epoch, start=start, complete=complete)
         state.summary()
         s.share_offsets(at)
+
+
+def written_by_hand(s: ShareStory, *batches: Batch) -> Sharer:
+    """A member that has fetched from a partition with ten records and such a state."""
+    at = s.shared(10)
+    state = StateOf(s, at[0])
+    state.write(*batches, epoch=1, start=0, complete=0)
+    state.look()
+    a = s.sharer("a")
+    a.fetch(at, max_wait_ms=2_000)
+    a.find_nothing(at)
+    s.share_offsets(at)
+    return a
+
+
+@share_story(WRITE, (1,))
+def a_state_that_says_acquired(s: ShareStory) -> None:
+    written_by_hand(s, (0, 3, 1, 1))
+
+
+@share_story(WRITE, (1,))
+def a_state_that_is_none(s: ShareStory) -> None:
+    written_by_hand(s, (0, 3, 9, 1))
+
+
+@share_story(WRITE, (1,))
+def a_state_below_zero(s: ShareStory) -> None:
+    written_by_hand(s, (0, 3, -1, 1))
+
+
+@share_story(WRITE, (1,))
+def a_reserved_state(s: ShareStory) -> None:
+    written_by_hand(s, (0, 3, 3, 1))
+
+
+@share_story(WRITE, (1,))
+def a_delivery_count_below_zero(s: ShareStory) -> None:
+    written_by_hand(s, (0, 3, AVAILABLE, -5))
+
+
+@share_story(WRITE, (1,))
+def a_delivery_count_that_Kafka_stumbles_over(s: ShareStory) -> None:
+    written_by_hand(s, (0, 3, AVAILABLE, 2**15 - 1))
 
 
 @share_story(READ, None)
