@@ -171,8 +171,9 @@ def test_kohort_groups_shows_start_offsets_lag_members_and_deliveries(stage: Sta
     member.fetch(at)
     member.acknowledge({at: accept(0, 3) + release(4, 5)})
     member.close_session()
-    listed = stage.command("list", "--json")
-    assert {"group": stage.group, "type": "share", "protocol": "share", "state": "Stable"} in json.loads(listed)
+    (listed,) = [each for each in json.loads(stage.command("list", "--json")) if each["group"] == stage.group]
+    assert (listed["type"], listed["protocol"], listed["state"]) == ("share", "share", "Stable")
+    assert (listed["members"], listed["lag"]) == (1, 6)
     (shown,) = json.loads(stage.command("describe", stage.group, "--json"))
     assert (shown["type"], shown["state"], shown["assignor"]) == ("share", "Stable", "simple")
     assert [each["member_id"] for each in shown["members"]] == ["m1"]
