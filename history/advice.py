@@ -69,8 +69,8 @@ def _on_cause(explanation: Explanation, scene: Scene, cause: codes.Cause) -> Ite
         case codes.SILENT:
             setting = "session.timeout.ms" if who is None or who.is_classic else "group.consumer.session.timeout.ms"
             yield (
-                f"A crash is found after {setting}: a shorter one lets others take over sooner. If the process was"
-                " stopped on purpose, let it call close(), which takes no time at all."
+                f"A crash is noticed only after {setting}: a shorter one lets the others take over sooner. If the"
+                " process was stopped on purpose, let it call close(): then they take over at once."
             )
         case codes.SLOW_POLL | codes.NOT_REJOINED:
             yield (

@@ -222,10 +222,14 @@ def _of_topics(scene: Scene) -> list[Cause]:
         text = f"The topic {topic_name(topic, {})} grew from {before} to {counted(after, 'partition')}."
         found.append(Cause(GREW, text, (), (topic,)))
     if changes.new_topics and not changes.patterns:
-        text = f"{_topics(changes.new_topics)} exists now, and members had subscribed to it before."
+        verb, it = ("exists", "it") if len(changes.new_topics) == 1 else ("exist", "them")
+        text = f"{_topics(changes.new_topics)} {verb} now, and members had subscribed to {it} before."
         found.append(Cause(NEW_TOPIC, text, (), tuple(changes.new_topics)))
     if changes.gone_topics:
-        text = f"{_topics(changes.gone_topics)} is no longer there, although members subscribe to it: it was deleted."
+        verb, it, was = ("is", "it", "it was") if len(changes.gone_topics) == 1 else ("are", "them", "they were")
+        text = (
+            f"{_topics(changes.gone_topics)} {verb} no longer there, although members subscribe to {it}: {was} deleted."
+        )
         found.append(Cause(GONE_TOPIC, text, (), tuple(changes.gone_topics)))
     return found
 
@@ -236,10 +240,12 @@ def _of_assignor(scene: Scene) -> Cause:
     joined, left = scene.changes.joined, [each.member for each in scene.changes.left]
     text = f"The assignor changed from {shown(before)} to {shown(after)}"
     if joined:
-        text += f": {_all(scene, joined)} does not offer {shown(before)}, or all who did are gone."
+        verb = "does" if len(joined) == 1 else "do"
+        text += f": {_all(scene, joined)} {verb} not offer {shown(before)}, or all members that did are gone."
         return Cause(ASSIGNOR, text, tuple(joined))
     if left:
-        text += f": {_all(scene, left)}, who did not offer {shown(after)}, is gone."
+        verb = "is" if len(left) == 1 else "are"
+        text += f": {_all(scene, left)}, who did not offer {shown(after)}, {verb} gone."
         return Cause(ASSIGNOR, text, tuple(left))
     return Cause(ASSIGNOR, text + ".")
 
@@ -384,4 +390,4 @@ def _sorted(topics: frozenset[str] | tuple[str, ...]) -> list[str]:
 
 
 def _topics(topics: list[str]) -> str:
-    return f"The topic {listed([topic_name(topic, {}) for topic in topics])}"
+    return f"The {'topic' if len(topics) == 1 else 'topics'} {listed([topic_name(topic, {}) for topic in topics])}"

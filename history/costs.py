@@ -54,20 +54,38 @@ class Way(NamedTuple):
     is_actual: bool
 
 
-def moves_of(rebalance: Rebalance) -> Moved | None:
+def moves_of(rebalance: Rebalance, names: Mapping[str, str]) -> Moved | None:
     """None: an assignment cannot be read, or the group is a share group, where partitions have several members."""
     members = list(rebalance.members.values())
     if rebalance.group_type == SHARE or any(member.assigned is None for member in members):
         return None
+    if rebalance.bumps:
+        members = _with_keys_as_topics(members, rebalance, names)
     counted = count_moves(rebalance.owners, members)
     examples: list[Move] = []
     if counted.avoidable:
-        there = by_identity(rebalance.members)
+        wanted = {member.identity: member.topics for member in members}
         for place, owner in sorted(counted.owners.items()):
             before = rebalance.owners.get(place)
-            if before is not None and before != owner and before in there:
+            if before is not None and before != owner and before in wanted and _wants(wanted[before], place):
                 examples.append(Move(place, before, owner))
     return Moved(counted.moved, counted.forced, counted.avoidable, examples[:MAX_EXAMPLES])
+
+
+def _with_keys_as_topics(members: list[Member], rebalance: Rebalance, names: Mapping[str, str]) -> list[Member]:
+    """Members of KIP-848 subscribe to names, and the broker assigns ids. A topic whose name nobody knows is taken to be
+    wanted by everybody."""
+    keys = {key for key, _ in rebalance.owners}.union(key for each in members for key, _ in each.assigned or ())
+    return [
+        each
+        if each.topics is None
+        else each._replace(topics=frozenset(key for key in keys if key not in names or names[key] in each.topics))
+        for each in members
+    ]
+
+
+def _wants(topics: frozenset[str] | None, place: Place) -> bool:
+    return topics is None or place[0] in topics
 
 
 def ways_of(rebalance: Rebalance, names: Mapping[str, str], wait_ms: int | None, slowest: str | None) -> list[Way]:

@@ -102,7 +102,7 @@ def _explained(history: GroupHistory, scene: Scene, free_since: Mapping[Place, i
         history.group_id, rebalance, first, tuple(also), not first.is_told, rebalance.begin_ms, rebalance.end_ms,
         slowest,
         tuple(rebalance.members[each] for each in sorted(rebalance.behind) if each in rebalance.members),
-        tuple(rebalance.gaps), _wanted_places(rebalance, free_since), moves_of(rebalance),
+        tuple(rebalance.gaps), _wanted_places(rebalance, free_since), moves_of(rebalance, scene.topics),
         () if second_step else tuple(ways_of(rebalance, scene.topics, wait_ms, identity)),
         scene.patterns.rolling(scene.index), flapping, tuple(_notes(scene)), (), scene.names, scene.topics,
     )  # fmt: skip

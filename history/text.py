@@ -47,7 +47,7 @@ def lines_of(explanation: Explanation) -> list[Line]:
         lines += _of_slowest(explanation)
         lines += _of_gaps(explanation)
         lines += _of_moves(explanation)
-        lines += [Line("instead" if not way.is_actual else "so", _way(way)) for way in explanation.ways]
+        lines += [Line("cost" if way.is_actual else "instead", _way(way)) for way in explanation.ways]
     lines += [Line("note", note) for note in explanation.notes]
     lines += [Line("change", advice) for advice in explanation.advice]
     return lines
@@ -118,7 +118,12 @@ def _of_slowest(explanation: Explanation) -> list[Line]:
         lines.append(Line("slowest", text))
     if explanation.not_yet:
         who = listed([explanation.names(member) for member in explanation.not_yet])
-        lines.append(Line("slowest", f"{who} had not got that far when the log, or the next rebalance, came."))
+        lines.append(
+            Line(
+                "slowest",
+                f"{who} had not yet taken all of the new share when the log ended or the next rebalance began.",
+            )
+        )
     return lines
 
 
@@ -151,7 +156,7 @@ def _gaps_in_words(gaps: tuple[Gap, ...], topics: Mapping[str, str]) -> list[str
 
 
 def _free_in_words(free: Mapping[Place, int], topics: Mapping[str, str]) -> str:
-    return f"{places_in_words(free, topics)}: until the next generation, or until their new owners take them"
+    return f"{places_in_words(free, topics)}: still without an owner when the log ended or the next rebalance began"
 
 
 def _of_moves(explanation: Explanation) -> list[Line]:
@@ -168,15 +173,29 @@ def _of_moves(explanation: Explanation) -> list[Line]:
 
 
 def _needless(explanation: Explanation, moved: Moved) -> str:
-    text = f"{counted(moved.needless, 'move')} of these"
+    """Of moves that could have been fewer nobody can say which ones were too many: so all of them are listed."""
+    count, enough = moved.moved - moved.forced, moved.moved - moved.forced - moved.needless
+    these = "these" if not moved.forced else "the other"
+    verb = "was" if moved.needless == 1 else "were"
+    if count == 1:
+        text = "This move was not needed" if not moved.forced else "The other move was not needed"
+    elif not enough:
+        text = f"None of {these} {count:,} moves was needed"
+    else:
+        text = (
+            f"{moved.needless:,} of {these} {count:,} moves {verb} not needed, because {enough:,} would have sufficed"
+        )
     short, topics = explanation.names.short, explanation.topics
-    examples = [
+    listed_moves = [
         f"{places_in_words([move.place], topics)} from {short(move.before)} to {short(move.after)}"
         for move in moved.examples[:MAX_MOVES]
     ]
-    return f"{text}: any of {'; '.join(examples)}." if examples else f"{text}."
+    if listed_moves and count > len(listed_moves):
+        listed_moves.append(f"and {count - len(listed_moves):,} more")
+    return f"{text}: {'; '.join(listed_moves)}." if listed_moves else f"{text}."
 
 
 def _way(way: Way) -> str:
-    seconds = "" if way.partition_seconds is None else f", about {way.partition_seconds:,.1f} partition-seconds unread"
-    return f"{way.way} ({way.assignor}): {counted(way.stopped, 'partition')} stop, {way.moved} move{seconds}"
+    seconds = "" if way.partition_seconds is None else f"; about {way.partition_seconds:,.1f} partition-seconds unread"
+    verb = "stopped" if way.is_actual else "would have stopped"
+    return f"{way.way} ({way.assignor}): {counted(way.stopped, 'partition')} {verb}, {way.moved:,} moved{seconds}"

@@ -4,7 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kohort.protocol.log_records import GROUP_METADATA, OFFSET_COMMIT, encode_key, encode_value
+from kohort.protocol.consumer_group_record import (
+    GROUP_EPOCH_KEY,
+    MEMBER_KEY,
+    TARGET_KEY,
+    group_epoch_value,
+    member_value,
+    pack_name,
+    target_value,
+)
+from kohort.protocol.log_records import (
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+    GROUP_METADATA,
+    OFFSET_COMMIT,
+    encode_key,
+    encode_value,
+)
+from kohort.protocol.messages.log_consumer_group_target_assignment_metadata import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.record_batch import Headers, build_batch
@@ -46,3 +65,21 @@ def commits(group: str, partitions: Sequence[int], time_ms: int, *, topic: str =
 def tombstone(group: str, time_ms: int, *, offset: int = 0) -> bytes:
     key = encode_key(GROUP_METADATA, GroupMetadataKey(group))
     return build_batch([(key, None)], timestamp=time_ms, base_offset=offset)
+
+
+def target(
+    group: str, epoch: int, subscriptions: Mapping[str, list[str]], targets: Mapping[str, Mapping[bytes, list[int]]],
+    time_ms: int, *, offset: int = 0,
+) -> bytes:  # fmt: skip
+    """What a broker writes for a new target of a KIP-848 group whose members are all new or changed."""
+    records: list[tuple[bytes, bytes]] = []
+    for member_id, topics in subscriptions.items():
+        value = member_value(None, None, member_id, "/10.0.0.1", topics, None, REBALANCE_MS, None)
+        records.append((MEMBER_KEY + pack_name(group) + pack_name(member_id), value))
+    records.append((GROUP_EPOCH_KEY + pack_name(group), group_epoch_value(epoch, 0)))
+    for member_id, places in targets.items():
+        records.append((TARGET_KEY + pack_name(group) + pack_name(member_id), target_value(places)))
+    key = encode_key(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, ConsumerGroupTargetAssignmentMetadataKey(group))
+    done = ConsumerGroupTargetAssignmentMetadataValue(epoch)
+    records.append((key, encode_value(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, done)))
+    return build_batch([(*each, ()) for each in records], timestamp=time_ms, base_offset=offset)

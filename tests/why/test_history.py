@@ -14,7 +14,7 @@ from kohort.history.explain import Explanation, explain
 from kohort.history.group_history import GroupHistory
 from kohort.history.records import Reader
 from kohort.history.text import text_of
-from tests.why.log import commits, generation, tombstone
+from tests.why.log import commits, generation, target, tombstone
 from tests.why.recorded_kafka import unpack
 from tests.why.staged import explanations
 
@@ -216,3 +216,39 @@ def test_nobody_is_called_slow_if_all_stopped_together() -> None:
         generation("g", 2, {A: (ANNA, [0]), B: (BERT, []), C: (CARL, [1])}, 9_000, offset=1),
     )
     assert found.slowest is None
+
+
+def test_moves_that_were_not_needed_are_counted_among_all_of_them_and_listed() -> None:
+    found = last_of(
+        generation("g", 1, {A: (ANNA, [0, 1, 2]), B: (BERT, [3, 4, 5])}, 1_000),
+        generation("g", 2, {A: (ANNA, [0, 1]), B: (BERT, [2, 3]), C: (CARL, [4, 5])}, 2_000, offset=1),
+    )
+    assert (
+        "needless 1 of these 3 moves was not needed, because 2 would have sufficed:"
+        " t 2 from anna to bert; t 4 from bert to carl; t 5 from bert to carl."
+    ) in text_of(found)
+
+
+def test_moves_of_which_none_was_needed_are_all_listed() -> None:
+    found = last_of(
+        generation("g", 1, {A: (ANNA, [0]), B: (BERT, [1])}, 1_000),
+        generation("g", 2, {A: (ANNA, [1]), B: (BERT, [0])}, 2_000, offset=1),
+    )
+    assert "needless None of these 2 moves was needed: t 0 from anna to bert; t 1 from bert to anna." in text_of(found)
+
+
+def test_moves_between_members_of_kip_848_with_different_subscriptions_are_not_called_forced() -> None:
+    """The log has ids of topics where members have names."""
+    one, two = b"1" * 16, b"2" * 16
+    walked = GroupHistory("g", topic_names=[(one, "t"), (two, "u")])
+    subscriptions = {A: ["t", "u"], B: ["t"]}
+    for epoch, targets in (
+        (1, {A: {one: [0, 1], two: [0]}, B: {one: [2, 3]}}),
+        (2, {A: {one: [2, 3], two: [0]}, B: {one: [0, 1]}}),
+    ):
+        for record in Reader("g").read(target("g", epoch, subscriptions, targets, epoch * 1_000, offset=epoch * 10)):
+            walked.add(record)
+    found = explain(walked)[-1]
+    assert found.moved is not None
+    assert (found.moved.moved, found.moved.forced, found.moved.needless) == (4, 0, 4)
+    assert "None of these 4 moves was needed: t 0 from a-1 to b-1" in text_of(found)
