@@ -113,6 +113,7 @@ IMPORTED_FIRST: dict[str, tuple[str, ...]] = {
         "kohort.coordinator.assignors",
         "kohort.coordinator.assignors.server_side",
         "kohort.coordinator.consumer.member",
+        "kohort.protocol.consumer_group_record",
         "kohort.coordinator.consumer.records",
         "kohort.coordinator.consumer.group",
         "kohort.coordinator.consumer.target",

@@ -169,6 +169,8 @@ def shown_by(address: str) -> dict[str, Any]:
     """All that both brokers can know: where the partitions end is a matter of other files."""
     groups = {each["group"]: each for each in kohort_groups(address, "describe")}
     listed = {each["group"]: each for each in kohort_groups(address, "list")}
+    for row in listed.values():
+        del row["lag"]
     for group in groups.values():
         for row in group["partitions"]:
             del row["log_end_offset"], row["lag"]

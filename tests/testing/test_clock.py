@@ -138,16 +138,24 @@ def test_the_first_delay_of_a_group_passes_with_the_clock() -> None:
 def test_a_member_that_does_not_rejoin_is_left_out_when_its_time_is_up(kafka: Broker, member: str) -> None:
     """It polls no more, and its heartbeats go on. Real consumers have five minutes (max.poll.interval.ms)."""
     busy, other = a_worker(kafka, member, "busy"), a_worker(kafka, member, "other")
-    done = Event()
+    begun, done = Event(), Event()
+
+    def work_long(_: object) -> None:
+        begun.set()
+        done.wait(60)
+
     with working(busy, other), ThreadPoolExecutor() as beside:
         group = kafka.group("billing").wait_until("Stable", members=2, timeout=20)
-        working_long = beside.submit(busy.do, lambda _: done.wait(60))
-        group.rebalance()
-        kafka.clock.advance(minutes=6)
-        group.wait_until("Stable", members=1, timeout=20)
-        assert {each.client_id for each in group.members} == {"other"}
-        assert len(group.owners) == 4
-        done.set()
+        working_long = beside.submit(busy.do, work_long)
+        assert begun.wait(20)
+        try:
+            group.rebalance()
+            kafka.clock.advance(minutes=6)
+            group.wait_until("Stable", members=1, timeout=20)
+            assert {each.client_id for each in group.members} == {"other"}
+            assert len(group.owners) == 4
+        finally:
+            done.set()
         working_long.result()
 
 
