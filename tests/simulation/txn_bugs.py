@@ -29,6 +29,7 @@ from kohort.coordinator.transactions.transaction_state import (
 )
 from kohort.protocol.error_codes import ErrorCode
 from kohort.storage.partition_log import PartitionLog
+from kohort.storage.txn_index import AbortedLookup
 from tests.simulation.planted_bugs import planted
 from tests.simulation.replacing import replaced
 
@@ -188,7 +189,7 @@ def snapshots_forget_open_transactions() -> AbstractContextManager[None]:
 
 @planted("transactions")
 def an_aborted_transaction_is_not_noted() -> AbstractContextManager[None]:
-    return replaced((PartitionLog, "aborted_in", lambda *rest: []))
+    return replaced((PartitionLog, "find_aborted", lambda *rest: AbortedLookup([], 0, 0)))
 
 
 @planted("transactions")

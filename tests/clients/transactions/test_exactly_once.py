@@ -1,7 +1,8 @@
 """Three members of a group copy records exactly once while members and the broker are killed.
 
 A read_committed reader finds a copy of every original up to the group's committed offsets, once, and no other: at the
-end, and whenever all members have been killed in between. KOHORT_TEST_BROKER=kafka tells the stories to a real Kafka.
+end, and whenever all members have been killed in between. KOHORT_TEST_BROKER=kafka tells the stories to a real Kafka,
+and KOHORT_TEST_KILLS=50 makes them longer.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def test_every_record_is_copied_once_through_kills_of_members_and_broker(
 ) -> None:
     with broker(tmp_path) as running, copying(running, clients, protocol, tmp_path) as story:
         story.until_copied(300)
-        for number in range(10):
+        for number in range(int(os.environ.get("KOHORT_TEST_KILLS", "10"))):
             story.kill_somebody()
             story.until_copied(200)
             if number % 5 == 4:
