@@ -95,6 +95,16 @@ def open_segments(disk: Disk, folder: str, rules: OpenRules) -> Opened:
         segment = Segment(disk, folder, base, rules.config, size_bytes=info.size_bytes, next_offset=following)
         segment.created_ms = segment.modified_ms = info.modified_ms
         opened.segments.append(segment)
+    try:
+        _check(disk, folder, rules, opened)
+    except BaseException:  # nobody else knows these files
+        for segment in opened.segments:
+            segment.release_file()
+        raise
+    return opened
+
+
+def _check(disk: Disk, folder: str, rules: OpenRules, opened: Opened) -> None:
     if rules.clean:
         _find_end(opened)
     else:
@@ -106,7 +116,6 @@ def open_segments(disk: Disk, folder: str, rules: OpenRules) -> Opened:
     known = rules.recovery_point
     if known is not None and (end < known or (rules.clean and end != known)):
         raise LogCorrupt(f"{folder} ends at offset {end}, but was on disk up to {known} before. {ADVICE}")
-    return opened
 
 
 # --- tidying --------------------------------------------------------------------------------------

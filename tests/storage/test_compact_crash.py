@@ -201,7 +201,9 @@ def test_on_a_real_disk_a_killed_run_leaves_a_whole_log(tmp_path: Path) -> None:
             story.compact()
         except Crash:
             story.log.abandon()
-            check_thoroughly(story.reopened_on(CountingDisk()))
+            opened = story.reopened_on(CountingDisk())
+            check_thoroughly(opened)
+            opened.log.abandon()
         else:
             break
     assert step > 40

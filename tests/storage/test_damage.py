@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kohort.protocol.record_batch import CorruptBatch, Record, read_records
-from kohort.storage.disk import RealDisk
+from kohort.storage.disk import File, RealDisk
 from kohort.storage.errors import LogCorrupt
 from kohort.storage.log_config import LogConfig
 from kohort.storage.partition_log import PartitionLog
@@ -48,12 +48,13 @@ class Original:
 
     def open(
         self, content: bytes | bytearray | None, *, clean: bool = False, recovery_point: int | None = None,
-        compacted: bool = False,
+        compacted: bool = False, disk: RealDisk | None = None,
     ) -> PartitionLog:  # fmt: skip
         if content is not None:
             self.path.write_bytes(content)
         config = LogConfig(cleanup_policy="compact") if compacted else LogConfig()
-        return PartitionLog.open(RealDisk(), str(self.folder), config, clean=clean, recovery_point=recovery_point)
+        folder = str(self.folder)
+        return PartitionLog.open(disk or RealDisk(), folder, config, clean=clean, recovery_point=recovery_point)
 
     def assert_is_prefix(self, log: PartitionLog) -> list[Record]:
         """The log's records are the first so many of the original; returns them."""
@@ -97,6 +98,27 @@ def test_a_log_cut_below_its_recovery_point_is_refused(tmp_path: Path) -> None:
             assert log.log_end_offset >= point
             original.assert_is_prefix(log)
             log.abandon()
+
+
+class WatchedDisk(RealDisk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[File] = []
+
+    def open(self, path: str, *, create: bool = False, truncate: bool = False) -> File:
+        self.opened.append(super().open(path, create=create, truncate=truncate))
+        return self.opened[-1]
+
+
+def test_a_refused_log_leaves_no_file_open(tmp_path: Path) -> None:
+    original = Original(tmp_path / "t-0")
+    disk = WatchedDisk()
+    with pytest.raises(LogCorrupt):
+        original.open(original.bytes[:-1], recovery_point=original.end_offset, disk=disk)
+    assert disk.opened
+    for file in disk.opened:
+        with pytest.raises(ValueError, match="closed already"):
+            file.close()
 
 
 def test_a_cleanly_closed_log_that_lost_bytes_is_refused(tmp_path: Path) -> None:
