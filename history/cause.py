@@ -61,9 +61,14 @@ def causes_of(scene: Scene) -> list[Cause]:
 
 
 def _told(rebalance: Rebalance) -> Told | None:
+    """Several epochs before one target, each with the same cause, count as one cause with several triggers."""
     if rebalance.told is not None:
         return rebalance.told
-    return next((bump.told for bump in rebalance.bumps if bump.told is not None), None)
+    told = [bump.told for bump in rebalance.bumps if bump.told is not None]
+    if not told:
+        return None
+    triggers = dict.fromkeys(each.trigger for each in told if each.cause == told[0].cause and each.trigger)
+    return told[0]._replace(trigger=", ".join(triggers))
 
 
 # --- from what has changed
@@ -257,7 +262,7 @@ def _with_told(scene: Scene, told: Told) -> list[Cause]:
     is_departure = any(told.cause.startswith(kind) for kind in DEPARTURES)
     found = _from_changes(scene, _triggers(scene, told) if is_departure else ())
     first = _explained(scene, told, found)
-    rest = [cause for cause in found if cause is not first and not _same(cause, first)]
+    rest = [cause for cause in found if cause.text != first.text and not _same(cause, first)]
     return [first._replace(is_told=True), *rest]
 
 

@@ -107,6 +107,13 @@ class Rebalance:
         return not self.members
 
     @property
+    def was_empty(self) -> bool:
+        """Whether the group had no members before, as far as the log tells: a first generation of 41 in the log means
+        that compaction has removed the ones before."""
+        first = self.bumps[0].epoch if self.bumps else self.generation
+        return self.before is None and (self.previous is not None or first <= 2)
+
+    @property
     def begin_ms(self) -> int | None:
         """When it began, if the log says so."""
         if self.bumps:

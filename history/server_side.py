@@ -11,7 +11,7 @@ from typing import Any
 
 from kohort.history.classic import told_by
 from kohort.history.members import Member, Place, id_key, owners_of
-from kohort.history.rebalance import CLASSIC, SHARE, Bump, Rebalance, Removal, Takeover, Update
+from kohort.history.rebalance import CLASSIC, SHARE, Bump, Rebalance, Removal, Takeover, Told, Update
 from kohort.history.records import LogRecord
 from kohort.history.walk import Walk
 from kohort.protocol import log_records as types
@@ -143,7 +143,7 @@ class ServerSideWalk:
         replaced = self._replaced(record.time_ms)
         self._bumps.append(
             Bump(
-                epoch, record.time_ms, told_by(record),
+                epoch, record.time_ms, self._told(record),
                 tuple(each for each in self._joined.values() if each.member_id not in replaced),
                 tuple(each for each in self._removed.values() if each.member.member_id not in replaced),
                 tuple(self._updated.values()), tuple(self._matched),
@@ -154,6 +154,14 @@ class ServerSideWalk:
         self._forget_changes()
         if not self._present and walk.members:
             self._rebalanced(record, epoch, {})
+
+    def _told(self, record: LogRecord) -> Told | None:
+        """While some members have not reached the target before, Kohort's header says when that rebalance began. This
+        one began with its own epoch."""
+        told, last = told_by(record), self._walk.last
+        if told is None or told.begin_ms is None or last is None or told.begin_ms >= last.time_ms:
+            return told
+        return told._replace(begin_ms=None)
 
     def end_batch(self, time_ms: int) -> None:
         """A static member that came back goes on without a new epoch."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kohort.history.costs import Moved, Way
 from kohort.history.explain import Explanation
 from kohort.history.members import Place
-from kohort.history.rebalance import CLASSIC, Gap
+from kohort.history.rebalance import CLASSIC, Gap, Rebalance
 from kohort.history.words import counted, duration, listed, moment, places_in_words, shown
 
 MAX_GAPS = 4
@@ -89,14 +89,24 @@ def _of_time(explanation: Explanation) -> list[Line]:
     total = duration(max(0, explanation.end_ms - begin_ms))
     if rebalance.group_type != CLASSIC:
         wait = duration(max(0, rebalance.time_ms - begin_ms))
+        if explanation.not_yet:
+            return [Line("took", f"the target was there after {wait}; not every member got its share.")]
         return [Line("took", f"{total} until every member had its share; the target was there after {wait}.")]
-    parts = ""
-    if rebalance.join_end_ms is not None and begin_ms <= rebalance.join_end_ms <= rebalance.time_ms:
-        parts = (
-            f": {duration(rebalance.join_end_ms - begin_ms)} until all had rejoined,"
-            f" {duration(rebalance.time_ms - rebalance.join_end_ms)} until the leader had assigned"
+    if rebalance.join_end_ms is None or not begin_ms <= rebalance.join_end_ms <= rebalance.time_ms:
+        return [Line("took", f"{total}.")]
+    assigned = f"{duration(rebalance.time_ms - rebalance.join_end_ms)} until the leader had assigned"
+    return [Line("took", f"{total}: {_join_phase(rebalance, begin_ms, rebalance.join_end_ms)}, {assigned}.")]
+
+
+def _join_phase(rebalance: Rebalance, begin_ms: int, end_ms: int) -> str:
+    last_ms = rebalance.last_joined[1] if rebalance.last_joined is not None else end_ms
+    if rebalance.was_empty and end_ms - last_ms > SHORT_MS:
+        waited = duration(end_ms - last_ms)
+        return (
+            f"{duration(last_ms - begin_ms)} until all had joined, {waited} in which a new group waits for more members"
+            " (group.initial.rebalance.delay.ms)"
         )
-    return [Line("took", f"{total}{parts}.")]
+    return f"{duration(end_ms - begin_ms)} until all had rejoined"
 
 
 def _of_slowest(explanation: Explanation) -> list[Line]:

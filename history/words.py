@@ -94,9 +94,7 @@ class Names:
         return self._members.get(member_id)
 
     def __call__(self, member: Member) -> str:
-        name = shown(member.name)
-        if member.instance_id is None and len(self._ids.get(member.name, ())) > 1:
-            name = shown(member.member_id)
+        name = self._name(member)
         host = shown(member.client_host.removeprefix("/"))
         return f"{name} ({host})" if host else name
 
@@ -109,5 +107,11 @@ class Names:
         member = self._members.get(identity)
         if member is None:
             return shown(identity.removeprefix("static "))
-        shared = member.instance_id is None and len(self._ids.get(member.name, ())) > 1
-        return shown(member.member_id if shared else member.name)
+        return self._name(member)
+
+    def _name(self, member: Member) -> str:
+        if member.instance_id is not None or len(self._ids.get(member.name, ())) < 2:
+            return shown(member.name)
+        if member.member_id.startswith(member.name):
+            return shown(member.member_id)
+        return f"{shown(member.name)} {shown(member.member_id)}"  # ids of KIP-848 are random

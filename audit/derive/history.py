@@ -374,7 +374,7 @@ class _Group:
         ids = {member.member_id for member in members}
         timeouts = [each.rebalance_timeout_ms for each in members if each.rebalance_timeout_ms is not None]
         is_classic = record.record_type == CLASSIC_GENERATION
-        start_ms = told.join_start_ms if is_classic or told.join_start_ms is not None else told.time_ms
+        start_ms = told.join_start_ms if is_classic else self._decided_ms(told)
         self.rebalances.append(
             Rebalance(
                 CLASSIC if is_classic else CONSUMER,
@@ -390,6 +390,14 @@ class _Group:
                 *self._balance(members),
             )
         )  # fmt: skip
+
+    def _decided_ms(self, told: GroupRecord) -> int:
+        """When a consumer group's new epoch was decided. While members are still behind the target before, the header
+        says when that earlier rebalance began."""
+        start_ms = told.join_start_ms
+        if start_ms is None or (self.rebalances and start_ms < self.rebalances[-1].time_ms):
+            return told.time_ms
+        return start_ms
 
     def _balance(self, members: Sequence[Member]) -> tuple[int | None, ...]:
         """partition_count, moved, forced_moves, avoidable_moves, max_load, min_load, idle_members."""

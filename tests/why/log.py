@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kohort.protocol.consumer_group_record import (
+    ASSIGNMENT_KEY,
     GROUP_EPOCH_KEY,
     MEMBER_KEY,
     TARGET_KEY,
+    assignment_value,
     group_epoch_value,
     member_value,
     pack_name,
@@ -79,7 +81,54 @@ def target(
     records.append((GROUP_EPOCH_KEY + pack_name(group), group_epoch_value(epoch, 0)))
     for member_id, places in targets.items():
         records.append((TARGET_KEY + pack_name(group) + pack_name(member_id), target_value(places)))
+    records.append(_target_epoch(group, epoch))
+    return build_batch([(*each, ()) for each in records], timestamp=time_ms, base_offset=offset)
+
+
+# --- the same in single batches: an epoch without a target, members that go, and how far members have come
+
+TOPIC_ID = bytes(range(16))
+
+
+def new_epoch(
+    group: str, epoch: int, time_ms: int, *, begin_ms: int, cause: str, trigger: str,
+    joined: Mapping[str, str] | None = None, gone: Iterable[str] = (),
+) -> bytes:  # fmt: skip
+    """With the headers of a Kohort. `joined`: member id -> client id."""
+    name = pack_name(group)
+    headers = (
+        (b"kohort.join.start.ms", b"%d" % begin_ms), (b"kohort.cause", cause.encode()),
+        (b"kohort.trigger", trigger.encode()),
+    )  # fmt: skip
+    records: list[tuple[bytes, bytes | None, Headers]] = [
+        (key + name + pack_name(member_id), None, ())
+        for member_id in gone
+        for key in (ASSIGNMENT_KEY, TARGET_KEY, MEMBER_KEY)
+    ]
+    for member_id, client in (joined or {}).items():
+        value = member_value(None, None, client, "/10.0.0.1", ["t"], None, REBALANCE_MS, None)
+        records.append((MEMBER_KEY + name + pack_name(member_id), value, ()))
+    records.append((GROUP_EPOCH_KEY + name, group_epoch_value(epoch, 1), headers))
+    return build_batch(records, timestamp=time_ms)
+
+
+def new_target(
+    group: str, epoch: int, members: Mapping[str, list[int]], time_ms: int, *, reached: Iterable[str] = ()
+) -> bytes:
+    """`members`: partitions of the topic by member id. Those of `reached` have got them at once."""
+    name = pack_name(group)
+    records = [
+        (TARGET_KEY + name + pack_name(member_id), target_value({TOPIC_ID: numbers}))
+        for member_id, numbers in members.items()
+    ]
+    records.append(_target_epoch(group, epoch))
+    for member_id in reached:
+        has = {TOPIC_ID: dict.fromkeys(members[member_id], epoch)}
+        records.append((ASSIGNMENT_KEY + name + pack_name(member_id), assignment_value(epoch, epoch, 0, has, {})))
+    return build_batch(records, timestamp=time_ms)
+
+
+def _target_epoch(group: str, epoch: int) -> tuple[bytes, bytes]:
     key = encode_key(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, ConsumerGroupTargetAssignmentMetadataKey(group))
     done = ConsumerGroupTargetAssignmentMetadataValue(epoch)
-    records.append((key, encode_value(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, done)))
-    return build_batch([(*each, ()) for each in records], timestamp=time_ms, base_offset=offset)
+    return key, encode_value(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, done)

@@ -14,7 +14,7 @@ from kohort.history.explain import Explanation, explain
 from kohort.history.group_history import GroupHistory
 from kohort.history.records import Reader
 from kohort.history.text import text_of
-from tests.why.log import commits, generation, target, tombstone
+from tests.why.log import commits, generation, new_epoch, new_target, target, tombstone
 from tests.why.recorded_kafka import unpack
 from tests.why.staged import explanations
 
@@ -252,3 +252,50 @@ def test_moves_between_members_of_kip_848_with_different_subscriptions_are_not_c
     assert found.moved is not None
     assert (found.moved.moved, found.moved.forced, found.moved.needless) == (4, 0, 4)
     assert "None of these 4 moves was needed: t 0 from a-1 to b-1" in text_of(found)
+
+
+def members_that_go_while_others_wait() -> list[bytes]:
+    """Two consumers called anna die while two newcomers, called anna too, still wait for partitions of theirs."""
+    return [
+        new_epoch("g", 1, 1_000, begin_ms=1_000, cause="member joined", trigger="M1", joined={"M1": "anna"}),
+        new_epoch("g", 2, 1_001, begin_ms=1_000, cause="member joined", trigger="M2", joined={"M2": "anna"}),
+        new_target("g", 2, {"M1": [0, 1], "M2": [2, 3]}, 2_000, reached=["M1", "M2"]),
+        new_epoch("g", 3, 5_000, begin_ms=5_000, cause="member joined", trigger="N1", joined={"N1": "anna"}),
+        new_epoch("g", 4, 5_001, begin_ms=5_000, cause="member joined", trigger="N2", joined={"N2": "anna"}),
+        new_target("g", 4, {"M1": [0], "M2": [2], "N1": [1], "N2": [3]}, 6_000),
+        new_epoch("g", 5, 40_000, begin_ms=5_000, cause="session expired", trigger="M1", gone=["M1"]),
+        new_epoch("g", 6, 40_500, begin_ms=5_000, cause="session expired", trigger="M2", gone=["M2"]),
+        new_target("g", 6, {"N1": [0, 1], "N2": [2, 3]}, 41_000, reached=["N1", "N2"]),
+    ]
+
+
+def test_a_rebalance_begins_with_its_own_epoch_if_the_one_before_never_ended() -> None:
+    waiting, after = explain(history_of(*members_that_go_while_others_wait()))[-2:]
+    assert (waiting.begin_ms, after.begin_ms) == (5_000, 40_000)
+    assert "the target was there after 1.0 s; not every member got its share." in text_of(waiting)
+    assert "took     1.0 s until every member had its share; the target was there after 1.0 s." in text_of(after)
+
+
+def test_epochs_of_one_cause_before_one_target_are_told_once_with_all_culprits() -> None:
+    waiting, after = explain(history_of(*members_that_go_while_others_wait()))[-2:]
+    assert [each.cause.code for each in (waiting, after)] == [codes.JOINED, codes.SILENT]
+    assert [who.member_id for who in after.cause.who] == ["M1", "M2"]
+    assert (waiting.also, after.also) == ((), ())
+
+
+def test_random_member_ids_stand_behind_the_name_that_members_share() -> None:
+    (_, waiting, _) = explain(history_of(*members_that_go_while_others_wait()))
+    assert waiting.cause.text == "anna N1 (10.0.0.1) and anna N2 (10.0.0.1) joined."
+
+
+def test_the_wait_of_a_new_group_is_not_called_somebodys_slowness() -> None:
+    headers = (
+        (b"kohort.join.start.ms", b"1000"), (b"kohort.cause", b"member joined"), (b"kohort.trigger", b"a-1"),
+        (b"kohort.last.joined", b"b-1"), (b"kohort.last.joined.ms", b"1003"),
+    )  # fmt: skip
+    members = {A: (ANNA, [0]), B: (BERT, [1])}
+    found = last_of(generation("g", 1, members, 4_010, headers=headers, since_ms=4_000))
+    assert (
+        "took     3.0 s: 3 ms until all had joined, 3.0 s in which a new group waits for more members"
+        " (group.initial.rebalance.delay.ms), 10 ms until the leader had assigned." in text_of(found)
+    )

@@ -196,6 +196,14 @@ def test_a_rebalance_that_was_overtaken_has_no_duration() -> None:
     assert [each.duration_ms is None for each in walk(story.log).rebalances] == [False, True, False]
 
 
+def test_a_rebalance_begins_with_its_own_epoch_though_the_header_has_the_begin_of_the_one_that_it_overtook() -> None:
+    story = two_members().known(member("m3"))
+    begun = next(record.time_ms for record in story.log if getattr(record, "cause", None))
+    story.epoch(3, cause="joined", join_start_ms=begun).target(3, {"m1": "a0", "m2": "a1", "m3": ""})
+    own = next(record.time_ms for record in story.log if getattr(record, "join_start_ms", None))
+    assert walk(story.log).rebalances[-1].join_start_ms == own > begun
+
+
 def test_of_several_epochs_before_a_target_the_first_says_when_and_why_it_began() -> None:
     story = two_members().current("m1", 2, "a0").current("m2", 2, "a1").known(member("m3"))
     story.epoch(3, cause="joined", trigger="m3").gone("m2").epoch(4, cause="left", trigger="m2")
