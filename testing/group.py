@@ -337,7 +337,7 @@ class Group:
                 f" delivered {each.deliveries} times"
             )
         ended = [each for each in self._host.watch.rebalances if each.group == self.group_id]
-        lines += [f"    rebalance {each.generation}: {each.cause} ({each.trigger})" for each in ended[-5:]]
+        lines += [f"    rebalance {each.generation}: {each.cause} ({each.who})" for each in ended[-5:]]
         return "\n".join(lines)
 
 

@@ -39,8 +39,8 @@ def _lines(host: Host) -> Iterator[str]:
 
 def _rebalance(told: Rebalance) -> str:
     return (
-        f"rebalance of {told.group!r}, generation {told.generation}: {told.cause} ({told.trigger}), "
-        f"{told.duration_ms} ms, {told.members} members, {told.moved} partitions moved"
+        f"rebalance of {told.group!r}, generation {told.generation}: {told.cause} ({told.who}), "
+        f"{told.duration_ms} ms, members: {told.members}, partitions moved: {told.moved}"
     )
 
 

@@ -51,6 +51,13 @@ class Rebalance:
     members: int
     moved: int  # partitions that got another owner; -1: not known
     time_ms: int
+    trigger_client: str = ""  # KIP-848, share groups: its instance id, or else its client id; member ids are random
+    slowest_client: str = ""
+
+    @property
+    def who(self) -> str:
+        """The trigger, as people know it."""
+        return f"{self.trigger_client}, {self.trigger}" if self.trigger_client else self.trigger
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,9 +163,13 @@ class Watch:
         self.on_change()
 
     def rebalanced(self, event: News) -> None:
-        generation = event.epoch if isinstance(event, Reconciled) else event.generation
+        clients = ("", "")
+        if isinstance(event, Reconciled):
+            generation, clients = event.epoch, (event.trigger_client, event.slowest_client)
+        else:
+            generation = event.generation
         told = event.group, generation, event.cause, event.trigger, event.slowest, event.duration_ms
-        self.rebalances.append(Rebalance(*told, event.members, event.moved, self._time.now_ms()))
+        self.rebalances.append(Rebalance(*told, event.members, event.moved, self._time.now_ms(), *clients))
         self.on_change()
 
 

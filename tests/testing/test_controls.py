@@ -55,6 +55,17 @@ def test_a_group_rebalances_when_it_is_told_to(kafka: Broker, member: str) -> No
     assert "just so" in [each.cause for each in group.rebalances]
 
 
+@every
+def test_whoever_began_a_rebalance_is_named_as_people_know_it(kafka: Broker, member: str) -> None:
+    with working(a_worker(kafka, member, "worker")):
+        group = kafka.group("billing").wait_until("Stable", members=1, rebalances=1)
+    first = group.rebalances[0]
+    assert first.who.startswith("worker")
+    assert first.who in str(group)
+    if member == "KIP-848":  # whose member ids are random
+        assert (first.trigger_client, first.slowest_client) == ("worker", "worker")
+
+
 @both
 def test_members_come_back_after_a_restart_and_after_a_crash(kafka: Broker, kind: type[Worker]) -> None:
     worker = ConfluentWorker(kafka, "worker") if kind is ConfluentWorker else PythonWorker(kafka, "worker")
