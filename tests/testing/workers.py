@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import socket
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -177,6 +178,9 @@ class PythonWorker(Worker):
     def _close(self) -> None:
         self.consumer.close(autocommit=False)
         _close_refused_sockets()
+        with warnings.catch_warnings():  # connections that it gave up and forgot, which is not the next test's affair
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
     def commit(self, offset: int, partition: int = 0) -> None:
         from kafka import OffsetAndMetadata
