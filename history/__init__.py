@@ -2,19 +2,22 @@
 
     from kohort.history.explain import explain
     from kohort.history.group_history import GroupHistory
-    from kohort.history.records import read_batches
+    from kohort.history.records import Reader
+    from kohort.history.text import text_of
 
-    history = GroupHistory("billing")
-    for record in read_batches(data, "billing"):       # batches of its partition of __consumer_offsets
+    history, reader = GroupHistory("billing"), Reader("billing")
+    for record in reader.read(data):        # bytes: batches of the group's partition of __consumer_offsets
         history.add(record)
-    for explanation in explain(history):               # explanation.text(), .to_json()
+    for explanation in explain(history):
+        print(text_of(explanation))         # or as_json
 
 Read in this order:
 
     records.py           records of one group, picked out of many
     members.py           members and partitions as records describe them
     rebalance.py         what is known about one rebalance
-    group_history.py     walks through the records: classic.py for classic groups, server_side.py for the others
+    group_history.py     walks through the records: classic.py for classic groups, server_side.py for the others;
+                         walk.py has what both share
     moves.py             how many partitions moved, and how many of them needlessly (the audit counts with it, too)
     changes.py           what is different after a rebalance
     patterns.py          members that came back, flap, or are restarted one after the other
@@ -23,7 +26,7 @@ Read in this order:
     costs.py             what other ways of rebalancing would have cost
     advice.py            what to change
     explain.py           all of this for each rebalance
-    text.py              as text
+    text.py, as_json.py  as text, as JSON; words.py has names, durations and lists in words
 """
 
 if __name__ != "kohort.history":  # the repository itself is on sys.path: each module would exist twice
