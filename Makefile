@@ -92,6 +92,7 @@ clean:  ## remove the environment and caches
 vectors: install  ## make the files of a real Kafka in tests/data anew (needs Java and Maven)
 	$(BIN)/python -m tests.kafka.make_message_vectors
 	$(BIN)/python -m tests.kafka.make_consumer_groups
+	$(BIN)/python -m tests.kafka.make_streams_groups
 	$(BIN)/python -m tests.kafka.make_regular_expressions
 
 PEER ?= --kafka

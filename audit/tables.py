@@ -122,15 +122,15 @@ OFFSET_COMMITS = Table(
 
 GROUP_GENERATIONS = Table(
     "group_generations",
-    "A row per record about a whole group: a classic generation (type 2), or an epoch of a consumer or share group.",
+    "A row per record about a whole group: a classic generation (type 2), or an epoch of a consumer, share or streams group.",
     _columns("""
     log_partition    int        partition of __consumer_offsets
     log_offset       bigint     offset of the record
     record_time      timestamp  time of the record; 1970 if it has none
     group_id         string     the group
-    group_type       string     classic, consumer, share
-    record_type      int        key type: 2 classic; 3, 6 consumer epoch and target epoch; 11, 12 the same for share groups
-    tombstone        boolean    the group was deleted (types 2, 3, 11)
+    group_type       string     classic, consumer, share, streams
+    record_type      int        key type: 2 classic; 3, 6 consumer epoch and target epoch; 11, 12 the same for share groups, 17, 20 for streams groups
+    tombstone        boolean    the group was deleted (types 2, 3, 11, 17)
     generation       int        generation or epoch
     protocol_type    string     "consumer" for consumers; classic only
     protocol         string     the assignor that was voted for; classic only
@@ -147,20 +147,20 @@ GROUP_GENERATIONS = Table(
 
 MEMBER_ASSIGNMENTS = Table(
     "member_assignments",
-    "A row per member of a classic generation, and per record about a member of a consumer or share group.",
+    "A row per member of a classic generation, and per record about a member of a consumer, share or streams group.",
     _columns("""
     log_partition    int        partition of __consumer_offsets
     log_offset       bigint     offset of the record
     record_time      timestamp  time of the record; 1970 if it has none
     group_id         string     the group
-    group_type       string     classic, consumer, share
-    record_type      int        2 member of a classic generation; 5, 10 metadata of a member; 7, 13 target assignment; 8, 14 current assignment
+    group_type       string     classic, consumer, share, streams
+    record_type      int        2 member of a classic generation; 5, 10, 19 metadata of a member; 7, 13, 21 target assignment; 8, 14, 22 current assignment
     tombstone        boolean    the member or its assignment was deleted
-    generation       int        classic: the generation; types 8, 14: the member epoch; else null
-    previous_generation int     types 8, 14: the previous member epoch; else null
+    generation       int        classic: the generation; types 8, 14, 22: the member epoch; else null
+    previous_generation int     types 8, 14, 22: the previous member epoch; else null
     member_id        string     the member
     instance_id      string     group.instance.id of a static member
-    rack_id          string     types 5, 10: the rack of the client
+    rack_id          string     types 5, 10, 19: the rack of the client
     client_id        string     client.id of the client
     client_host      string     address from which it connected
     rebalance_timeout_ms int    how long the member may take to rejoin
@@ -169,9 +169,9 @@ MEMBER_ASSIGNMENTS = Table(
     subscribed_regex string     type 5: the regular expression of the subscription, beside the topics; null if none. What it matches is in other_records, type 16
     server_assignor  string     type 5: the assignor that the member asks for
     owned            array<struct<topic:string,partition:int>> classic: partitions that the member said it owned when it joined; null if it did not say
-    assigned         array<struct<topic:string,topic_id:string,partition:int>> its partitions; topic is null if only the id is known, topic_id is null if only the name is known
+    assigned         array<struct<topic:string,topic_id:string,partition:int>> its partitions; topic is null if only the id is known, topic_id is null if only the name is known; null for streams groups, whose tasks are in `rest`
     revoking         array<struct<topic:string,topic_id:string,partition:int>> type 8: partitions that it still has to revoke
-    state            int        types 8, 14: 0 stable, 1 unrevoked, 2 unreleased
+    state            int        types 8, 14, 22: 0 stable, 1 unrevoked, 2 unreleased
     readable         boolean    false: subscription or assignment cannot be decoded (another protocol type, or damaged)
     value_version    int        version of the value, null in tombstones
     rest             string     fields of the value that have no column, as JSON with the names of kafka-dump-log; null if there are none
@@ -180,7 +180,7 @@ MEMBER_ASSIGNMENTS = Table(
 
 OTHER_RECORDS = Table(
     "other_records",
-    "A row per record that fits no other table: partition metadata, regular expressions, unknown types, records that cannot be decoded.",
+    "A row per record that fits no other table: partition metadata, regular expressions, topologies of streams groups, unknown types, records that cannot be decoded.",
     _columns("""
     log_partition    int        partition of __consumer_offsets; 100000 + n: of __share_group_state; 200000 + n: of __transaction_state
     log_offset       bigint     offset of the record

@@ -29,7 +29,7 @@ SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER: Final = 13
 SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT: Final = 14
 SHARE_GROUP_STATE_PARTITION_METADATA: Final = 15
 CONSUMER_GROUP_REGULAR_EXPRESSION: Final = 16
-STREAMS_GROUP_METADATA: Final = 17  # of streams groups (KIP-1071) only the numbers are known, not the fields
+STREAMS_GROUP_METADATA: Final = 17  # of KIP-1071: Kohort reads these records and does not coordinate such groups
 STREAMS_GROUP_MEMBER_METADATA: Final = 19
 STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA: Final = 20
 STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER: Final = 21
@@ -70,6 +70,12 @@ CONSUMER_OFFSETS: Final = RecordTypes(
     RecordType(SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT, "ShareGroupCurrentMemberAssignment", 0),
     RecordType(SHARE_GROUP_STATE_PARTITION_METADATA, "ShareGroupStatePartitionMetadata", 0),
     RecordType(CONSUMER_GROUP_REGULAR_EXPRESSION, "ConsumerGroupRegularExpression", 0),
+    RecordType(STREAMS_GROUP_METADATA, "StreamsGroupMetadata", 0),
+    RecordType(STREAMS_GROUP_MEMBER_METADATA, "StreamsGroupMemberMetadata", 0),
+    RecordType(STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA, "StreamsGroupTargetAssignmentMetadata", 0),
+    RecordType(STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER, "StreamsGroupTargetAssignmentMember", 0),
+    RecordType(STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT, "StreamsGroupCurrentMemberAssignment", 0),
+    RecordType(STREAMS_GROUP_TOPOLOGY, "StreamsGroupTopology", 0),
 )
 
 RECORD_TYPES: dict[int, RecordType] = CONSUMER_OFFSETS.kinds

@@ -50,6 +50,13 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps([owner._asdict() for owner in owners], default=in_words, indent=2))
     elif owners:
         _print(owners)
+    elif machine.is_of_streams:
+        print(
+            printable(
+                f"{options.group} is a streams group: its members have tasks of a topology, which kohort dump and the"
+                " table member_assignments of kohort audit show. Which partitions these read is not worked out."
+            )
+        )
     else:
         print(printable(f"Nobody of group {options.group} owned anything at {in_words(options.at)}."))
     return COULD_NOT_RUN if problems else 0

@@ -27,6 +27,11 @@ from kohort.protocol.log_records import (
     SHARE_GROUP_METADATA,
     SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER,
     SHARE_GROUP_TARGET_ASSIGNMENT_METADATA,
+    STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+    STREAMS_GROUP_MEMBER_METADATA,
+    STREAMS_GROUP_METADATA,
+    STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA,
     UnknownRecord,
     decode_key,
     decode_value,
@@ -45,6 +50,8 @@ GENERATION_TYPES = {
     CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA: "consumer",
     SHARE_GROUP_METADATA: "share",
     SHARE_GROUP_TARGET_ASSIGNMENT_METADATA: "share",
+    STREAMS_GROUP_METADATA: "streams",
+    STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA: "streams",
 }
 MEMBER_TYPES = {
     CONSUMER_GROUP_MEMBER_METADATA: "consumer",
@@ -53,8 +60,15 @@ MEMBER_TYPES = {
     SHARE_GROUP_MEMBER_METADATA: "share",
     SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER: "share",
     SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT: "share",
+    STREAMS_GROUP_MEMBER_METADATA: "streams",
+    STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER: "streams",
+    STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT: "streams",
 }
-TARGET_EPOCHS = (CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, SHARE_GROUP_TARGET_ASSIGNMENT_METADATA)
+TARGET_EPOCHS = (
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+    SHARE_GROUP_TARGET_ASSIGNMENT_METADATA,
+    STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA,
+)
 
 
 class RawRecord(NamedTuple):
@@ -241,7 +255,7 @@ class Rows:
         )  # fmt: skip
 
 
-# --- what records about members of consumer and share groups tell ---------------------------------------------------
+# --- what records about members of consumer, share and streams groups tell ------------------------------------------
 
 
 def _who_in_consumer_group(value: Any) -> dict[str, Any]:
@@ -299,6 +313,33 @@ def _current_in_share_group(value: Any) -> dict[str, Any]:
     }
 
 
+def _who_in_streams_group(value: Any) -> dict[str, Any]:
+    """What such a member reads follows from the topology of the group (other_records, type 23)."""
+    known = ("instanceId", "rackId", "clientId", "clientHost", "rebalanceTimeoutMs")
+    return {
+        "instance_id": value.instance_id,
+        "rack_id": value.rack_id,
+        "client_id": value.client_id,
+        "client_host": value.client_host,
+        "rebalance_timeout_ms": value.rebalance_timeout_ms,
+        "rest": _rest(value, known),
+    }
+
+
+def _target_in_streams_group(value: Any) -> dict[str, Any]:
+    """A member is assigned tasks, which are parts of the topology, and not partitions of topics."""
+    return {"rest": _rest(value, ())}
+
+
+def _current_in_streams_group(value: Any) -> dict[str, Any]:
+    return {
+        "generation": value.member_epoch,
+        "previous": value.previous_member_epoch,
+        "state": value.state,
+        "rest": _rest(value, ("memberEpoch", "previousMemberEpoch", "state")),
+    }
+
+
 _TOLD: dict[int, Callable[[Any], dict[str, Any]]] = {
     5: _who_in_consumer_group,
     7: _target,
@@ -306,6 +347,9 @@ _TOLD: dict[int, Callable[[Any], dict[str, Any]]] = {
     10: _who_in_share_group,
     13: _target,
     14: _current_in_share_group,
+    19: _who_in_streams_group,
+    21: _target_in_streams_group,
+    22: _current_in_streams_group,
 }
 
 

@@ -85,4 +85,5 @@ def _machine(tables: Mapping[str, pa.Table]) -> TimeMachine:
     return TimeMachine(
         intervals.to_pylist(), in_force.to_pylist(), epochs.to_pylist(), commits.to_pylist(), share_members.to_pylist(),
         tables[SHARE_STEPS.name].select(steps).to_pylist(),
+        is_of_streams=bool(pc.any(pc.equal(generations["group_type"], "streams")).as_py()),
     )  # fmt: skip

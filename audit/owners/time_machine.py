@@ -44,10 +44,11 @@ class TimeMachine:
 
     def __init__(
         self, intervals: Iterable[Row], generations: Iterable[Row], epochs: Iterable[Row], commits: Iterable[Row],
-        share_members: Iterable[Row] = (), share_steps: Iterable[Row] = (),
+        share_members: Iterable[Row] = (), share_steps: Iterable[Row] = (), *, is_of_streams: bool = False,
     ) -> None:  # fmt: skip
         """Rows of one group: of ownership_intervals, generations or epochs, members' epochs, commit_steps, and of the
-        tables about share groups."""
+        tables about share groups. Of a streams group nobody's partitions are known: its members have tasks."""
+        self.is_of_streams = is_of_streams
         self._intervals = list(intervals)
         self._generations = _by_key(generations, ())
         self._epochs = _by_key(epochs, ("member_id",))

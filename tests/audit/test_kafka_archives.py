@@ -19,12 +19,16 @@ import pytest
 
 from kohort.audit.decode import read_table
 from kohort.audit.decode.folders import LogFolder, find_logs
+from kohort.audit.run.in_process import audit_paths
 from kohort.audit.tables import BASE_TABLES
+from kohort.broker.cli import main
 from kohort.printable import printable_json
 from kohort.protocol.record_json import to_text
 
 DATA = Path(__file__).parent.parent / "data"
-ARCHIVES = ("consumer_offsets_4.3.1", "consumer_offsets_compacted_4.3.1", "consumer_groups_848_4.3.1")
+ARCHIVES = (
+    "consumer_offsets_4.3.1", "consumer_offsets_compacted_4.3.1", "consumer_groups_848_4.3.1", "streams_groups_4.3.1",
+)  # fmt: skip
 NOT_IN_TABLES = re.compile(r" (keySize|valueSize|magic): -?\d+| headerKeys: \[\]")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -50,7 +54,7 @@ def tables_of(folder: LogFolder) -> Tables:
 def test_every_line_of_kafkas_own_tool_can_be_written_from_the_tables(archive: Path) -> None:
     folders, problems = find_logs([str(archive)])
     assert problems == []
-    assert len(folders) in (47, 6, 19)
+    assert len(folders) in (47, 6, 19, 3)
     types = set()
     for folder in folders:
         # Kafka's tool prints control characters as they are.
@@ -62,6 +66,8 @@ def test_every_line_of_kafkas_own_tool_can_be_written_from_the_tables(archive: P
         types |= {row["key_version"] for row in tables["offset_commits"]}
     if archive.name == "consumer_offsets_4.3.1":
         assert types == set(range(1, 17)) - {9}
+    if archive.name == "streams_groups_4.3.1":
+        assert types == {1, 17, 19, 20, 21, 22, 23}
 
 
 def test_topic_ids_have_names_wherever_the_log_tells(archive: Path) -> None:
@@ -75,7 +81,27 @@ def test_topic_ids_have_names_wherever_the_log_tells(archive: Path) -> None:
                 if one["topic_id"] in known:
                     assert one["topic"] == known[one["topic_id"]]
                     named += row["record_type"] != 2
-    assert named > 0 or "compacted" in archive.name
+    assert named > 0 or "compacted" in archive.name or "streams" in archive.name
+
+
+def test_members_of_streams_groups_have_tasks_and_nobody_is_said_to_own_partitions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tarfile.open(DATA / "streams_groups_4.3.1.tar.gz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    data = tmp_path / "streams_groups_4.3.1"
+    folders, _ = find_logs([str(data)])
+    rows = [row for folder in folders for row in tables_of(folder)["member_assignments"]]
+    assert {row["group_type"] for row in rows} == {"streams"}
+    assert "anna-StreamThread-1-consumer" in {row["client_id"] for row in rows if row["record_type"] == 19}
+    current = [row for row in rows if row["record_type"] == 22 and row["group_id"] == "word-count"]
+    last = {row["member_id"]: rest_of(row).get("activeTasks", ()) for row in current}
+    tasks = [(each["subtopologyId"], number) for one in last.values() for each in one for number in each["partitions"]]
+    assert sorted(tasks) == [(subtopology, number) for subtopology in "01" for number in range(4)]
+    found = audit_paths([str(data)])
+    assert found.findings == []
+    assert main(["audit", "owners", str(data), "--group", "word-count", "--at", "0s"]) == 0
+    assert "word-count is a streams group: its members have tasks" in capsys.readouterr().out
 
 
 # --- the tool's lines, from the tables -----------------------------------------------------------------------------
@@ -176,7 +202,7 @@ def rest_of(row: Row) -> Row:
 
 def generation_data(row: Row, members: list[Row]) -> Row:
     if row["record_type"] != 2:
-        name = "assignmentEpoch" if row["record_type"] in (6, 12) else "epoch"
+        name = "assignmentEpoch" if row["record_type"] in (6, 12, 20) else "epoch"
         return {name: row["generation"], **rest_of(row)}
     assert row["tombstone"] or row["member_count"] == len(members)
     return {
@@ -239,6 +265,20 @@ def member_data(row: Row) -> Row:
                 "clientHost": row["client_host"],
                 "subscribedTopicNames": row["subscribed_topics"],
             }
+        case 19:
+            return {
+                "instanceId": row["instance_id"],
+                "rackId": row["rack_id"],
+                "clientId": row["client_id"],
+                "clientHost": row["client_host"],
+                "rebalanceTimeoutMs": row["rebalance_timeout_ms"],
+                **rest_of(row),
+            }
+        case 21:
+            return rest_of(row)
+        case 22:
+            epochs = {"memberEpoch": row["generation"], "previousMemberEpoch": row["previous_generation"]}
+            return {**epochs, "state": row["state"], **rest_of(row)}
         case 7 | 13:
             return {"topicPartitions": by_topic(row["assigned"], "topic_id", "topicId")}
         case _:

@@ -479,13 +479,13 @@ def as_json(value: Any) -> Any:
     return [as_json(each) for each in value]
 
 
-def pack(data: Path, work: Path) -> None:
-    """The partitions with records and the topics' folders, in an archive."""
-    stage = work / NAME
+def pack(data: Path, work: Path, name: str, topics_like: str) -> None:
+    """The partitions of the offsets topic that have records, and the topics' folders, in an archive."""
+    stage = work / name
     full = [
         folder for folder in data.glob("__consumer_offsets-*") if any(f.stat().st_size for f in folder.glob("*.log"))
     ]
-    topics = [folder for folder in data.iterdir() if re.fullmatch(r"(orders|payments).*-\d+", folder.name)]
+    topics = [folder for folder in data.iterdir() if re.fullmatch(topics_like, folder.name)]
     for folder in [*full, *topics]:
         shutil.copytree(folder, stage / folder.name)
     for folder in full:
@@ -493,9 +493,9 @@ def pack(data: Path, work: Path) -> None:
         text, complaints = dump_log("--offsets-decoder", "--print-data-log", *logs)
         assert not complaints, complaints
         (stage / folder.name / "dump.txt").write_text(text.replace(f"{data}/", ""), encoding="utf-8")
-    target = DATA / f"{NAME}.tar.gz"
+    target = DATA / f"{name}.tar.gz"
     with tarfile.open(target, "w:gz") as archive:
-        archive.add(stage, arcname=NAME)
+        archive.add(stage, arcname=name)
     print(f"{len(full)} partitions with records, {target.stat().st_size} bytes")
 
 
@@ -512,7 +512,7 @@ def main() -> None:
                 print(group, flush=True)
                 story(world, group)
             said = answers(world, tools)
-        pack(kafka.data, work)
+        pack(kafka.data, work, NAME, r"(orders|payments).*-\d+")
     (DATA / f"{NAME}.json").write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
 
 

@@ -12,8 +12,9 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
 import org.apache.kafka.streams.kstream.Produced;
 
 /**
- * Counts words exactly once. Arguments: bootstrap, application id, name, folder for its state. It tells each state on
- * standard output, and ends when standard input says `close` or ends.
+ * Counts words exactly once. Arguments: bootstrap, application id, name, folder for its state, and "classic" (which may
+ * be left out) or "streams" for the group's protocol. It tells each state on standard output, and ends when standard
+ * input says `close` or ends.
  */
 public class WordCount {
     public static void main(String[] arguments) throws Exception {
@@ -30,8 +31,12 @@ public class WordCount {
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put(StreamsConfig.REPARTITION_PURGE_INTERVAL_MS_CONFIG, 1000); // DeleteRecords of what was counted
         settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest");
-        settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG), 6000);
-        settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG), 500);
+        if (arguments.length > 4 && arguments[4].equals("streams")) {
+            settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, "streams"); // the broker decides the timeouts
+        } else {
+            settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG), 6000);
+            settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG), 500);
+        }
 
         StreamsBuilder builder = new StreamsBuilder();
         builder.<String, String>stream("lines")
