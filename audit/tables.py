@@ -171,7 +171,7 @@ MEMBER_ASSIGNMENTS = Table(
     owned            array<struct<topic:string,partition:int>> classic: partitions that the member said it owned when it joined; null if it did not say
     assigned         array<struct<topic:string,topic_id:string,partition:int>> its partitions; topic is null if only the id is known, topic_id is null if only the name is known; null for streams groups, whose tasks are in `rest`
     revoking         array<struct<topic:string,topic_id:string,partition:int>> type 8: partitions that it still has to revoke
-    state            int        types 8, 14, 22: 0 stable, 1 unrevoked, 2 unreleased
+    state            int        types 8, 14: 0 stable, 1 unrevoked, 2 unreleased; type 22: 1, 2, 3
     readable         boolean    false: subscription or assignment cannot be decoded (another protocol type, or damaged)
     value_version    int        version of the value, null in tombstones
     rest             string     fields of the value that have no column, as JSON with the names of kafka-dump-log; null if there are none

@@ -65,9 +65,11 @@ def _on_cause(explanation: Explanation, scene: Scene, cause: codes.Cause) -> Ite
                 f" network) of more than {duration(who.session_timeout_ms)}, or raise session.timeout.ms above it."
             )
         case codes.SILENT if back is not None:
-            yield "The member was alive: look for a pause, or raise group.consumer.session.timeout.ms above it."
+            setting = f"group.{explanation.rebalance.group_type}.session.timeout.ms"
+            yield f"The member was alive: look for a pause, or raise {setting} above it."
         case codes.SILENT:
-            setting = "session.timeout.ms" if who is None or who.is_classic else "group.consumer.session.timeout.ms"
+            is_classic = who is None or who.is_classic
+            setting = f"{'' if is_classic else f'group.{explanation.rebalance.group_type}.'}session.timeout.ms"
             yield (
                 f"A crash is noticed only after {setting}: a shorter one lets the others take over sooner. If the"
                 " process was stopped on purpose, let it call close(): then they take over at once."

@@ -15,7 +15,7 @@ from kohort.history.changes import Changes
 from kohort.history.departure import Departure, departure_of, outlasted
 from kohort.history.members import Member
 from kohort.history.patterns import Patterns
-from kohort.history.rebalance import CLASSIC, COOPERATIVE, SHARE, Rebalance, Told
+from kohort.history.rebalance import CLASSIC, COOPERATIVE, SHARE, STREAMS, Rebalance, Told
 from kohort.history.words import Names, counted, duration, listed, shown, topic_name
 
 # What began a rebalance: the codes in JSON. See docs/why.md.
@@ -224,6 +224,12 @@ def _of_topics(scene: Scene) -> list[Cause]:
     changes = scene.changes
     found = []
     for topic, before, after in changes.grown:
+        if scene.rebalance.group_type == STREAMS:
+            text = (
+                f"The topics of {shown(topic.removesuffix(' task'))} grew: it has {after} tasks now, and had {before}."
+            )
+            found.append(Cause(GREW, text))
+            continue
         text = f"The topic {topic_name(topic, {})} grew from {before} to {counted(after, 'partition')}."
         found.append(Cause(GREW, text, (), (topic,)))
     if changes.new_topics and not changes.patterns:
@@ -376,6 +382,11 @@ def _timeout(who: tuple[Member, ...]) -> str:
 def _nothing(scene: Scene) -> str:
     if scene.rebalance.group_type == SHARE:
         return "Nothing that the log shows has changed: partitions became readable, or a member came and went."
+    if scene.rebalance.group_type == STREAMS:
+        return (
+            "Nothing that the log shows of the members has changed: a topic or a setting of the group, such as"
+            " streams.num.standby.replicas, or tasks that a member was warming up are ready now."
+        )
     if scene.rebalance.group_type == CLASSIC:
         leader = scene.names.find(scene.rebalance.leader or "")
         who = f" ({scene.names(leader)})" if leader is not None else ""

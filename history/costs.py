@@ -21,7 +21,7 @@ from kohort.coordinator.assignors import ASSIGNORS, Assignment, GroupSpec
 from kohort.coordinator.assignors.cooperative_sticky import settled
 from kohort.history.members import Member, Place, by_identity
 from kohort.history.moves import count_moves
-from kohort.history.rebalance import COOPERATIVE, SHARE, Rebalance
+from kohort.history.rebalance import CONSUMER, COOPERATIVE, SHARE, Rebalance
 
 EAGER, COOPERATIVE_WAY, SERVER_SIDE = "eager", "cooperative", "KIP-848"
 EAGER_ASSIGNORS = ("range", "roundrobin", "sticky")
@@ -59,7 +59,7 @@ def moves_of(rebalance: Rebalance, names: Mapping[str, str]) -> Moved | None:
     members = list(rebalance.members.values())
     if rebalance.group_type == SHARE or any(member.assigned is None for member in members):
         return None
-    if rebalance.bumps:
+    if rebalance.group_type == CONSUMER:
         members = _with_keys_as_topics(members, rebalance, names)
     counted = count_moves(rebalance.owners, members)
     examples: list[Move] = []

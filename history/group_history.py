@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kohort.history.classic import ClassicWalk
 from kohort.history.members import Place
-from kohort.history.rebalance import CLASSIC, CONSUMER, SHARE, Rebalance
+from kohort.history.rebalance import CLASSIC, CONSUMER, SHARE, STREAMS, Rebalance
 from kohort.history.records import AnyRecord, Commit, LogRecord
 from kohort.history.server_side import ServerSideWalk
 from kohort.history.walk import Walk
@@ -53,10 +53,6 @@ class GroupHistory:
     def group_type(self) -> str | None:
         """The type by the last record; None: only offsets, or records that nobody knows."""
         return self._walk.kind
-
-    @property
-    def has_streams_records(self) -> bool:
-        return self._walk.has_streams_records
 
     @property
     def topic_names(self) -> dict[str, str]:
@@ -122,5 +118,4 @@ def _kind(record: LogRecord) -> str | None:
         return CONSUMER
     if record.type in SHARE_GROUP_RECORDS:
         return SHARE
-    assert record.type in STREAMS_GROUP_RECORDS or record.type >= 0
-    return None
+    return STREAMS if record.type in STREAMS_GROUP_RECORDS else None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kohort.history.members import Member, Members, Place
 
-CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
+CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 COOPERATIVE = "cooperative-sticky"
 
 
@@ -100,6 +100,11 @@ class Rebalance:
     restarted_ms: int | None = None  # the coordinator had been started anew, or moved, since the rebalance before
     converted_from: str | None = None  # the group had this type before
     skipped: int = 0  # generations since the one before that never got as far as an assignment
+
+    @property
+    def unit(self) -> str:
+        """What members are assigned."""
+        return "task" if self.group_type == STREAMS else "partition"
 
     @property
     def is_end(self) -> bool:

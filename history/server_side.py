@@ -1,8 +1,12 @@
-"""The walk through the records of a group whose partitions the broker assigns: KIP-848, or a share group.
+"""The walk through the records of a group whose partitions the broker assigns: KIP-848, a share or a streams group.
 
 A rebalance is a new target. Before it come the new epochs of the group, and before each of them what made it necessary:
 members that came or went, new subscriptions, topics that match a regular expression; or nothing of that, and another
 hash of the topics. Behind the target each member's own records tell how far it has come.
+
+Members of a streams group (KIP-1071) are assigned tasks: a task is a partition of a subtopology, and reads that
+partition of each topic that the subtopology reads. Here a task is a place whose key names the subtopology. Standby and
+warm-up tasks read nothing for the group, and are left out.
 """
 
 from __future__ import annotations
@@ -11,25 +15,42 @@ from typing import Any
 
 from kohort.history.classic import told_by
 from kohort.history.members import Member, Place, id_key, owners_of
-from kohort.history.rebalance import CLASSIC, SHARE, Bump, Rebalance, Removal, Takeover, Told, Update
+from kohort.history.rebalance import (
+    CLASSIC,
+    CONSUMER,
+    SHARE,
+    STREAMS,
+    Bump,
+    Rebalance,
+    Removal,
+    Takeover,
+    Told,
+    Update,
+)
 from kohort.history.records import LogRecord
 from kohort.history.walk import Walk
 from kohort.protocol import log_records as types
 
 AWAY = -2  # member epoch of a static member that will come back
-SETTLED, UNREVOKED = 0, 1  # states of members
+SETTLED = {CONSUMER: 0, SHARE: 0, STREAMS: 1}  # the state of a member that has its share; Kafka's numbers differ
 ROLES = {
     types.CONSUMER_GROUP_METADATA: "epoch",
     types.SHARE_GROUP_METADATA: "epoch",
+    types.STREAMS_GROUP_METADATA: "epoch",
     types.CONSUMER_GROUP_MEMBER_METADATA: "member",
     types.SHARE_GROUP_MEMBER_METADATA: "member",
+    types.STREAMS_GROUP_MEMBER_METADATA: "member",
     types.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA: "target epoch",
     types.SHARE_GROUP_TARGET_ASSIGNMENT_METADATA: "target epoch",
+    types.STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA: "target epoch",
     types.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER: "target",
     types.SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER: "target",
+    types.STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER: "target",
     types.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT: "current",
     types.SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT: "current",
+    types.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT: "current",
     types.CONSUMER_GROUP_REGULAR_EXPRESSION: "pattern",
+    types.STREAMS_GROUP_TOPOLOGY: "topology",
 }
 
 
@@ -67,7 +88,7 @@ class ServerSideWalk:
         walk = self._walk
         if walk.kind == CLASSIC and record.value is None:
             return  # left over from before a conversion
-        if walk.kind == CLASSIC and kind != SHARE and walk.members:
+        if walk.kind == CLASSIC and kind == CONSUMER and walk.members:
             walk.converted_from = CLASSIC
             walk.owners, walk.free_since = {}, {}
         elif walk.kind != kind and walk.kind is not None:
@@ -80,7 +101,7 @@ class ServerSideWalk:
             case "epoch":
                 self._epoch(record)
             case "target":
-                target = frozenset() if record.value is None else _places(record.value.topic_partitions)
+                target = frozenset() if record.value is None else _target(record.value)
                 self._targets[record.key.member_id] = target
             case "target epoch":
                 self._target_epoch(record)
@@ -88,6 +109,8 @@ class ServerSideWalk:
                 self._current(record)
             case "pattern":
                 self._pattern(record)
+            case "topology":
+                self._topology(record)
 
     # --- who is there
 
@@ -126,6 +149,15 @@ class ServerSideWalk:
         self._patterns[pattern] = topics
         if record.value is None:
             del self._patterns[pattern]
+
+    def _topology(self, record: LogRecord) -> None:
+        parts = () if record.value is None else record.value.subtopologies
+        self._walk.topics_of_tasks = {
+            _tasks_of(part.subtopology_id): (
+                *part.source_topics, *(topic.name for topic in part.repartition_source_topics),
+            )
+            for part in parts
+        }  # fmt: skip
 
     # --- epochs and targets
 
@@ -255,12 +287,12 @@ class ServerSideWalk:
             return
         if member_id in self._present and (instance := self._present[member_id].instance_id) is not None:
             self._away.pop(instance, None)
-        revoking = _places(getattr(value, "partitions_pending_revocation", ()))
+        assigned, revoking = _current(value)
         if revoking:
             self._revoking_since.setdefault(member_id, record.time_ms)
         else:
             self._revoking_since.pop(member_id, None)
-        self._hold(record, member_id, _places(value.assigned_partitions) | revoking)
+        self._hold(record, member_id, assigned | revoking)
         self._reconciled(record, member_id)
 
     def _is_away(self, member: Member) -> bool:
@@ -268,7 +300,11 @@ class ServerSideWalk:
 
     def _reconciled(self, record: LogRecord, member_id: str) -> None:
         last = self._walk.last
-        settled = record.value.state == SETTLED and last is not None and record.value.member_epoch == last.generation
+        settled = (
+            record.value.state == SETTLED.get(self._walk.kind or "")
+            and last is not None
+            and record.value.member_epoch == last.generation
+        )
         if last is not None and settled and member_id in last.behind:
             last.behind.discard(member_id)
             last.reached[member_id] = record.time_ms
@@ -302,13 +338,34 @@ def _places(listed: Any) -> frozenset[Place]:
     return frozenset((id_key(bytes(each.topic_id)), number) for each in listed for number in each.partitions)
 
 
+def _target(value: Any) -> frozenset[Place]:
+    return _tasks(value.active_tasks) if hasattr(value, "active_tasks") else _places(value.topic_partitions)
+
+
+def _current(value: Any) -> tuple[frozenset[Place], frozenset[Place]]:
+    """What a member has and may keep, and what it still has to give up."""
+    if hasattr(value, "active_tasks"):
+        return _tasks(value.active_tasks), _tasks(value.active_tasks_pending_revocation)
+    return _places(value.assigned_partitions), _places(getattr(value, "partitions_pending_revocation", ()))
+
+
+def _tasks(listed: Any) -> frozenset[Place]:
+    return frozenset((_tasks_of(each.subtopology_id), number) for each in listed for number in each.partitions)
+
+
+def _tasks_of(subtopology_id: str) -> str:
+    return f"subtopology {subtopology_id} task"
+
+
 def _member(member_id: str, value: Any) -> Member:
+    names = getattr(value, "subscribed_topic_names", None)  # members of a streams group have none
     classic = getattr(value, "classic_member_metadata", None)
     session_ms = classic.session_timeout_ms if classic is not None and classic.supported_protocols else None
     timeout_ms = getattr(value, "rebalance_timeout_ms", None)
     return Member(
         member_id, getattr(value, "instance_id", None), value.client_id, value.client_host,
         timeout_ms if timeout_ms is not None and timeout_ms > 0 else None, session_ms,
-        frozenset(value.subscribed_topic_names), getattr(value, "subscribed_topic_regex", None) or None, frozenset(),
+        None if names is None else frozenset(names), getattr(value, "subscribed_topic_regex", None) or None,
+        frozenset(),
         getattr(value, "server_assignor", None) or None, session_ms is not None,
     )  # fmt: skip

@@ -29,9 +29,10 @@ def title_of(explanation: Explanation) -> str:
     before = f"{rebalance.previous} -> " if rebalance.previous is not None else ""
     members = f"{len(rebalance.before)} -> " if rebalance.before is not None else ""
     partitions = {place for member in rebalance.members.values() for place in member.assigned or ()}
-    kind = {"classic": "classic", "consumer": "KIP-848", "share": "share group"}[rebalance.group_type]
+    kinds = {"classic": "classic", "consumer": "KIP-848", "share": "share group", "streams": "streams group"}
+    kind = kinds[rebalance.group_type]
     protocol = f", {shown(rebalance.protocol)}" if rebalance.protocol else ""
-    size = f"{members}{counted(len(rebalance.members), 'member')}, {counted(len(partitions), 'partition')}"
+    size = f"{members}{counted(len(rebalance.members), 'member')}, {counted(len(partitions), rebalance.unit)}"
     return (
         f"{shown(explanation.group_id)}: {number} {before}{rebalance.generation} at {moment(rebalance.time_ms)}"
         f" ({kind}{protocol}; {size})"
@@ -112,7 +113,8 @@ def _join_phase(rebalance: Rebalance, begin_ms: int, end_ms: int) -> str:
 def _of_slowest(explanation: Explanation) -> list[Line]:
     lines = []
     slowest, is_classic = explanation.slowest, explanation.rebalance.group_type == CLASSIC
-    if slowest is not None and len(explanation.rebalance.members) > 1:
+    is_over = is_classic or not explanation.not_yet  # otherwise nobody knows who will be the last
+    if slowest is not None and is_over and len(explanation.rebalance.members) > 1:
         name, late = explanation.names(slowest.member), duration(slowest.late_ms)
         if slowest.silent_ms is not None:
             text = (
@@ -173,7 +175,7 @@ def _of_moves(explanation: Explanation) -> list[Line]:
     moved, rebalance = explanation.moved, explanation.rebalance
     if moved is None or rebalance.before is None or rebalance.is_end:
         return []
-    text = f"{counted(moved.moved, 'partition')} moved"
+    text = f"{counted(moved.moved, rebalance.unit)} moved"
     if moved.forced:
         text += f", {moved.forced} of them because their owner is gone"
     lines = [Line("moves", f"{text}.")]

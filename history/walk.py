@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from kohort.history.members import Member, Place, id_key
 from kohort.history.rebalance import Gap, Rebalance, Sign
 from kohort.history.records import Commit, LogRecord, told_ms
-from kohort.protocol.log_records import STREAMS_GROUP_RECORDS
 
 MAX_PLACES = 200_000  # partitions whose commits are remembered
 
@@ -19,7 +18,7 @@ class Walk:
         self._commits: dict[Place, Sign] = {}  # by topic name
         self._leader_epoch = -1
         self._coordinator_start_ms: int | None = None
-        self.has_streams_records = False
+        self.topics_of_tasks: dict[str, tuple[str, ...]] = {}  # streams groups: what tasks read, by the keys of places
         self.has_rebalances = False
         self.restarted_ms: int | None = None
         self.last: Rebalance | None = None
@@ -54,7 +53,6 @@ class Walk:
             if self._coordinator_start_ms not in (None, start_ms):
                 self.restarted_ms = start_ms
             self._coordinator_start_ms = start_ms
-        self.has_streams_records |= record.type in STREAMS_GROUP_RECORDS
 
     def committed(self, commit: Commit) -> None:
         if commit.topic_key is not None:
@@ -92,7 +90,11 @@ class Walk:
     # --- signs of life
 
     def sign_of_place(self, place: Place) -> Sign | None:
-        return self._commits.get(self.named(place))
+        topics = self.topics_of_tasks.get(place[0])
+        if topics is None:
+            return self._commits.get(self.named(place))
+        signs = [sign for topic in topics if (sign := self._commits.get((topic, place[1]))) is not None]
+        return max(signs, key=lambda sign: sign.last_ms, default=None)
 
     def sign_of(self, member: Member, since_ms: int) -> Sign | None:
         """The last commit of what the member has. Commits before `since_ms`, when it got that, were others'."""

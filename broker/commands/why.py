@@ -150,7 +150,7 @@ def _print(found: Found, explanations: list[Explanation], options: argparse.Name
             print()
         print(f"{bold}{title_of(explanation)}{reset}")
         for line in lines_of(explanation):
-            shade = dim if line.label in ("so", "instead", "note") else ""
+            shade = dim if line.label in ("cost", "instead", "note") else ""
             for row, text in enumerate(_rows(line.text)):
                 print(f"  {cyan}{'' if row else line.label:<9}{reset}{shade}{text}{reset if shade else ''}")
     if any(explanation.is_inferred for explanation in explanations) and options.at is None:
@@ -175,8 +175,6 @@ def _nothing(found: Found, options: argparse.Namespace) -> str:
     if options.at is not None and history.rebalances:
         begins = moment(history.first_ms or 0)
         return f"Group {name} had no rebalance before {moment(options.at)}; in this log it begins at {begins}."
-    if history.has_streams_records:
-        return f"Group {name} is a streams group (KIP-1071); their records are not explained yet."
     if history.group_type is None:
         return f"Group {name} has committed offsets, and no record of a rebalance: it assigns partitions itself."
     return f"Group {name} has had no rebalance in this log, which begins at {moment(history.first_ms or 0)}."

@@ -4,7 +4,7 @@ real Kafka left them.
     make vectors
 
     word-count    Two instances of two threads each. Standby tasks are switched on. One instance is killed, another one
-                  comes, and they stay.
+                  comes, the session of the first one ends, and the others stay.
     ended         An instance that came and left.
     deleted       The same, and the group was deleted.
 
@@ -21,12 +21,15 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+from kohort.broker.why.cluster import ClusterLog
+from kohort.broker.why.source import read_history
 from kohort.client import ask
 from kohort.client.cluster import Cluster
 from tests.clients.transactions.programs import java_program
 from tests.kafka.jars import KAFKA_VERSION, streams_jars
 from tests.kafka.make_consumer_groups import World, pack
 from tests.kafka.server import KafkaServer
+from tests.why.staged import Silent
 
 NAME = f"streams_groups_{KAFKA_VERSION}"
 WORD_COUNT, ENDED, DELETED = "word-count", "ended", "deleted"
@@ -94,6 +97,12 @@ def has_committed(kafka: KafkaServer, group: str) -> bool:
     return [found.get(("lines", number)) for number in range(PARTITIONS)] == [LINES // PARTITIONS] * PARTITIONS
 
 
+def members_of(kafka: KafkaServer, group: str) -> int:
+    """How many threads the last target has."""
+    with Cluster(kafka.address) as cluster:
+        return len(read_history(ClusterLog(cluster), group, 10, Silent()).history.rebalances[-1].members)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
@@ -116,6 +125,7 @@ def main() -> None:
             third = Instance(kafka, WORD_COUNT, "carl", work)
             third.until_running()
             _until(lambda: has_committed(kafka, WORD_COUNT), lambda: "the offsets")
+            _until(lambda: members_of(kafka, WORD_COUNT) == 4, lambda: "the session of the one that was killed")
             kafka.stop()  # while the members are there
             for instance in (second, third):
                 instance.kill()
