@@ -97,10 +97,11 @@ def has_committed(kafka: KafkaServer, group: str) -> bool:
     return [found.get(("lines", number)) for number in range(PARTITIONS)] == [LINES // PARTITIONS] * PARTITIONS
 
 
-def members_of(kafka: KafkaServer, group: str) -> int:
-    """How many threads the last target has."""
+def has_settled(kafka: KafkaServer, group: str, threads: int) -> bool:
+    """Whether so many threads have what the last target says."""
     with Cluster(kafka.address) as cluster:
-        return len(read_history(ClusterLog(cluster), group, 10, Silent()).history.rebalances[-1].members)
+        last = read_history(ClusterLog(cluster), group, 10, Silent()).history.rebalances[-1]
+    return len(last.members) == threads and not last.behind
 
 
 def main() -> None:
@@ -125,7 +126,7 @@ def main() -> None:
             third = Instance(kafka, WORD_COUNT, "carl", work)
             third.until_running()
             _until(lambda: has_committed(kafka, WORD_COUNT), lambda: "the offsets")
-            _until(lambda: members_of(kafka, WORD_COUNT) == 4, lambda: "the session of the one that was killed")
+            _until(lambda: has_settled(kafka, WORD_COUNT, 4), lambda: "the session of the one that was killed")
             kafka.stop()  # while the members are there
             for instance in (second, third):
                 instance.kill()
