@@ -158,7 +158,8 @@ class Window:
         batches = self.batches[max(self.floor(fetch_offset), 0) :]
         count = self.archive_available(batches, fetch_offset, found_offset - 1)
         self.complete_count += count
-        if fetch_offset <= self.gap_start < found_offset:
+        # A gap that begins before the fetch begins in batches that end there: fetches begin with what is missing first.
+        if 0 <= self.gap_start < found_offset:
             self._pass_gap(found_offset)
         return count
 

@@ -9,6 +9,7 @@ from kohort.coordinator.delivery.states import (
     ACQUIRED,
     ARCHIVED,
     AVAILABLE,
+    RENEW,
     STATE_AFTER,
     Acknowledgement,
     Acquired,
@@ -57,9 +58,9 @@ class NaiveShare:
                 record.member, record.deadline = member, now + self.lock_ms
 
     def may(self, member: str, told: Sequence[Acknowledgement], start: int) -> bool:
-        """Whether the member may acknowledge all that: every record once, and it has acquired all of them."""
+        """Whether the member may acknowledge all that: it has acquired all of it, and ends no record twice."""
         seen: set[int] = set()
-        for first, last, _ in told:
+        for first, last, types in told:
             if last < start:
                 continue
             if last not in self.records:
@@ -69,18 +70,42 @@ class NaiveShare:
                 if record is not None:
                     if offset in seen or record.state != ACQUIRED or record.member != member:
                         return False
-                    seen.add(offset)
+                    if (types[0] if len(types) == 1 else types[offset - first]) != RENEW:
+                        seen.add(offset)
         return True
 
-    def acknowledge(self, told: Sequence[Acknowledgement], start: int) -> list[int]:
+    def acknowledge(self, told: Sequence[Acknowledgement], start: int, now: int) -> list[int]:
+        """The records that change. Those that are renewed do not: their locks begin anew."""
         changed = []
         for first, last, types in told:
             for offset in range(max(first, start), last + 1):
                 if offset in self.records:
                     kind = types[0] if len(types) == 1 else types[offset - first]
-                    self.records[offset].change(STATE_AFTER[kind], self.limit)
-                    changed.append(offset)
+                    if kind == RENEW:
+                        self.records[offset].deadline = now + self.lock_ms
+                    else:
+                        self.records[offset].change(STATE_AFTER[kind], self.limit)
+                        changed.append(offset)
         return changed
+
+    def renew_before_refusal(self, member: str, told: Sequence[Acknowledgement], start: int, now: int) -> None:
+        """Nothing of a refused list has changed, but as in Kafka, locks before the first wrong record began anew."""
+        seen: set[int] = set()
+        for first, last, types in told:
+            if last < start:
+                continue
+            if last not in self.records:
+                return
+            for offset in range(max(first, start), last + 1):
+                record = self.records.get(offset)
+                if record is None:
+                    continue
+                if offset in seen or record.state != ACQUIRED or record.member != member:
+                    return
+                if (types[0] if len(types) == 1 else types[offset - first]) == RENEW:
+                    record.deadline = now + self.lock_ms
+                else:
+                    seen.add(offset)
 
     def release(self, member: str, start: int) -> list[int]:
         changed = [offset for offset, each in self.records.items() if (each.state, each.member) == (ACQUIRED, member)]

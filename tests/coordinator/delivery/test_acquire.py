@@ -267,6 +267,17 @@ def test_what_was_missing_and_has_vanished_is_passed() -> None:
     assert delivery.start == 10
 
 
+def test_what_has_vanished_is_passed_behind_a_batch_that_is_final() -> None:
+    """The gap is looked for from offset 1 on, and begins at 2."""
+    persisted = [StateBatch(0, 0, AVAILABLE, 2), StateBatch(1, 1, ARCHIVED, 1), StateBatch(5, 12, AVAILABLE, 1)]
+    log = [LogBatch(0, 0), LogBatch(13, 13)]
+    delivery = Delivery(log=log, persisted=persisted, partition_max_record_locks=12)
+    assert delivery.fetch(batches=1) == [(0, 0, 3)]
+    assert delivery.fetch() == []
+    delivery.accept(0, 0)
+    assert delivery.fetch() == [(13, 13, 1)]
+
+
 @pytest.mark.parametrize("limit", [1, 3])
 def test_missing_records_are_acquired_up_to_the_next_batch(limit: int) -> None:
     delivery = Delivery(10, persisted=[StateBatch(4, 9, ACKNOWLEDGED, 1)])
