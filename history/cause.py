@@ -1,8 +1,8 @@
 """Why a rebalance happened: what Kohort's record headers say, or else what follows from the changes and the commits.
 
-A Kafka writes no headers. From the difference of two generations follows who came and who is gone. How somebody went
-follows from the commits: a member that leaves in good order commits until then, one that crashed or hangs has been
-silent for its session timeout or for its max.poll.interval.ms.
+A Kafka writes no headers. Then the difference of two generations tells who came and who is gone, and the commits tell
+how a member went: one that leaves in good order commits until then; one that crashed or hangs has been silent for its
+session timeout or for its max.poll.interval.ms.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Cause(NamedTuple):
     text: str  # a sentence
     who: tuple[Member, ...] = ()  # the culprits
     topics: tuple[str, ...] = ()
-    is_told: bool = False  # Kohort's headers say it
+    is_told: bool = False  # from Kohort's record headers; otherwise it is inferred
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A rebalance among the others."""
+    """A rebalance, and what the causes are looked for in: changes, names, and the rebalances around it."""
 
     rebalance: Rebalance
     changes: Changes
@@ -75,7 +75,7 @@ def _told(rebalance: Rebalance) -> Told | None:
 
 
 def _from_changes(scene: Scene, told_gone: tuple[Member, ...] = ()) -> list[Cause]:
-    """`told_gone`: how these members went, the headers say."""
+    """`told_gone`: members of which the record headers say how they went."""
     found: list[Cause] = []
     changes, rebalance = scene.changes, scene.rebalance
     if is_second_step(scene):

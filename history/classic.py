@@ -17,7 +17,7 @@ from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.messages.log_group_metadata import GroupMetadataValue, MemberMetadata
 from kohort.protocol.subscription import read_assignment, read_subscription
 
-MIN_INFERRED_GAP_MS = 500  # a last commit shortly before says nothing
+MIN_INFERRED_GAP_MS = 500  # a shorter time since the last commit is no gap: nobody commits all the time
 CONSUMERS = "consumer"  # protocol type
 
 
@@ -138,8 +138,8 @@ class ClassicWalk:
         return gaps
 
     def _forget_what_nobody_will_have(self, assigned: Mapping[Place, str], is_cooperative: bool, now_ms: int) -> None:
-        """Only a cooperative group leaves partitions out, for one generation. What is left out otherwise, and topics of
-        which nobody has anything, are not wanted any more."""
+        """Stop counting partitions as free that no later generation will assign. Only a cooperative group leaves
+        partitions out, for one generation; and topics of which nobody has a partition are not wanted any more."""
         topics = {topic for topic, _ in assigned}
         free = self._walk.free_since
         for place in list(free):

@@ -1,4 +1,4 @@
-"""How a member went that is not there any more, as far as commits and timeouts tell."""
+"""How a member went: it left, fell silent, or was too slow. Inferred from its commits and its timeouts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kohort.history.words import duration
 
 USUAL_INTERVAL_MS = 5_000  # Kafka's auto.commit.interval.ms
 MIN_SILENCE_MS = 2_000
-NEARLY = 0.85  # of a timeout: a commit need not be the last sign of life
-SLOWER = 2.5  # than usual
-SLACK_MS = 3_000  # until the others have noticed
+NEARLY = 0.85  # of a timeout: a member may live on for a while after its last commit
+SLOWER = 2.5  # a pause so many times longer than its usual one makes a member count as silent
+SLACK_MS = 3_000  # for the others to notice, and to rejoin
 MAX_SESSION_MS = 90_000  # of KIP-848: 60 s by default, and some slack
 
 
@@ -76,15 +76,15 @@ def outlasted(removal: Removal, begin_ms: int) -> bool:
 
 
 def _fits(silent_ms: int, timeout_ms: int, sign: Sign, was_restarted: bool = False) -> bool:
-    """Whether the silence ended with this timeout. A member that was silent for much longer had nothing to commit."""
+    """Whether the silence is about as long as this timeout. If it is much longer, the member had nothing to commit."""
     interval_ms = sign.interval_ms or USUAL_INTERVAL_MS
     least, most = max(NEARLY * timeout_ms, SLOWER * interval_ms), 1.5 * timeout_ms + 2 * interval_ms + SLACK_MS
     return least <= silent_ms and (was_restarted or silent_ms <= most)
 
 
 def _began(rebalance: Rebalance, removal: Removal) -> int:
-    """When the member was removed. A Kafka's classic group does not say. Members commit until they learn of the
-    rebalance; so the one that stopped first tells when it began."""
+    """When the member was removed. Of a classic group a Kafka's log does not tell that. Members commit until they learn
+    of the rebalance, so the median of their last commits stands for its begin."""
     if rebalance.bumps:
         return removal.time_ms
     if rebalance.begin_ms is not None:
@@ -102,7 +102,7 @@ def _began(rebalance: Rebalance, removal: Removal) -> int:
 
 
 def _waited_in_vain(rebalance: Rebalance, removal: Removal, begin_ms: int) -> bool:
-    """The join phase took as long as the rebalance timeout, and the member was not what began it."""
+    """Whether the others waited for this member until its rebalance timeout was over."""
     timeout_ms = removal.member.rebalance_timeout_ms
     if rebalance.bumps or not timeout_ms or rebalance.join_end_ms is None:
         return False

@@ -15,7 +15,7 @@ from kohort.history.patterns import Patterns, Rolling
 from kohort.history.rebalance import CLASSIC, COOPERATIVE, Gap, Rebalance, Takeover
 from kohort.history.words import Names, counted, duration, listed
 
-MIN_LATE_MS = 1_000  # a member that is later than this is told
+MIN_LATE_MS = 1_000  # only a member that is later than this is called slow
 SHARED_TAKEOVERS = 3  # so often in a row, an instance id is used by two processes
 TAKEOVERS_WITHIN_MS = 10 * 60_000
 
@@ -27,7 +27,7 @@ class Slowest:
     member: Member
     late_ms: int  # since the rebalance began, or if that is not known, since the first member stopped
     is_inferred: bool  # from the last commit of each member
-    silent_ms: int | None = None  # if that is what it is inferred from: for how long it had not committed
+    silent_ms: int | None = None  # for how long it had not committed, if the slowness is inferred from that
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Explanation:
 
 
 def explain(history: GroupHistory, wanted: Callable[[Rebalance], bool] | None = None) -> list[Explanation]:
-    """In the order of the log. `wanted`: only these rebalances are explained, in the light of all the others."""
+    """In the order of the log. `wanted` chooses the rebalances to explain; all others are still taken into account."""
     history.flush()
     rebalances = list(history.rebalances)
     topics = history.topic_names
@@ -158,7 +158,7 @@ def _wait_ms(rebalance: Rebalance, slowest: Slowest | None) -> int | None:
 
 
 def _wanted_places(rebalance: Rebalance, free_since: Mapping[Place, int]) -> dict[Place, int]:
-    """Partitions without an owner, without those that nobody shall have."""
+    """Partitions that somebody should have, and nobody has."""
     if rebalance.is_end:
         return {}
     if rebalance.bumps:

@@ -61,7 +61,7 @@ class GroupHistory:
 
     @property
     def free_since(self) -> Mapping[Place, int]:
-        """Partitions that had an owner and have none, since when."""
+        """Since when partitions that had an owner have none."""
         return self._walk.free_since
 
     @property
@@ -73,7 +73,7 @@ class GroupHistory:
             self.first_ms = record.time_ms
         self.last_ms = record.time_ms
         if isinstance(record, Commit):
-            self.flush()  # a commit stands in a batch of its own, or behind what it follows
+            self.flush()  # in a batch, commits stand behind the records about the group
             self.commits += 1
             self._walk.committed(record)
             return

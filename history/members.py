@@ -31,7 +31,7 @@ class Member(NamedTuple):
 
     @property
     def name(self) -> str:
-        """By which people know it. Member ids are random, in part or as a whole."""
+        """The name by which people know it: member ids are random, in part or as a whole."""
         return self.instance_id or self.client_id or self.member_id
 
     @property

@@ -65,11 +65,11 @@ class Patterns:
                     )
 
     def return_of(self, member: Member, index: int) -> Absence | None:
-        """The member is gone since rebalance `index`, and came back later."""
+        """The absence that began in rebalance `index`, if the member came back later."""
         return next((each for each in self.absences if each.left_in == index and each.left_as == member), None)
 
     def absence_before(self, member: Member, index: int) -> Absence | None:
-        """The member that joined in rebalance `index` had been there before."""
+        """The absence that ended when the member joined in rebalance `index`, if it had been there before."""
         found = (each for each in self.absences if each.came_in == index and each.came_as == member)
         return next((each for each in found if each.length_ms <= WINDOW_MS), None)
 

@@ -1,4 +1,4 @@
-"""What the walks of both protocols share: the group as it is, the commits, and what nobody has."""
+"""What the walks of both protocols share: the group so far, its last commits, and partitions without an owner."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Walk:
         return max(signs, key=lambda sign: sign.last_ms, default=None)
 
     def sign_of(self, member: Member, since_ms: int) -> Sign | None:
-        """The last commit of what the member has. Commits before `since_ms`, when it got that, were others'."""
+        """The last commit for the member's partitions since it got them, at `since_ms`."""
         found: Sign | None = None
         for place in member.assigned or ():
             sign = self.sign_of_place(place)

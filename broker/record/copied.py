@@ -1,4 +1,4 @@
-"""The copy of one partition: where it goes on, what it lacks, and how it follows a leader with another history."""
+"""The copy of one partition: its next offset, what is missing, and how it follows a leader with another history."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class FollowedPartition:
         raise NotImplementedError
 
     def jump_to(self, offset: int) -> int:
-        """The cluster has no longer what comes next: go on at `offset`. Returns how many offsets are lost."""
+        """The cluster has removed what comes next: go on at `offset`. Returns how many offsets are lost."""
         raise NotImplementedError
 
 
@@ -143,7 +143,7 @@ class CopiedPartition(FollowedPartition):
         return before - self.position
 
     def jump_to(self, offset: int) -> int:
-        """The cluster has no longer what comes next: go on at `offset`. Returns how many offsets are lost."""
+        """The cluster has removed what comes next: go on at `offset`. Returns how many offsets are lost."""
         lost = offset - self.position
         if self.log.segments and self.log.size_bytes:
             self.lost += lost

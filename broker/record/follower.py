@@ -1,7 +1,6 @@
 """Follows a topic of a cluster: finds its leaders, and keeps a thread for each, which fetches what comes.
 
-What becomes of the batches is for the subclass to say: the recorder copies them into folders, and the live page reads
-them.
+A subclass says what to do with the batches: the recorder copies them into folders, and the live page reads them.
 """
 
 from __future__ import annotations

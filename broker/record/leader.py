@@ -104,7 +104,7 @@ class LeaderThread(Thread):
         self._recorder.pause(max(self._recorder.rate.used(fetched), answer.throttle_time_ms / 1000))
 
     def _request(self, led: Sequence[FollowedPartition]) -> FetchRequest:
-        """Another partition is the first one each time: only the first is sure to get a whole batch."""
+        """The partitions take turns at being the first: only the first one is sure to get a whole batch."""
         self._turn += 1
         first = self._turn % len(led)
         recorder = self._recorder

@@ -76,7 +76,7 @@ class Recorder(Follower):
             raise CannotRecord("; ".join(f"{topic}-{number}: {why}" for (topic, number), why in failed.items()))
 
     def new_partition(self, number: int) -> CopiedPartition:
-        """With a folder, also if there are no records: the number of folders means something."""
+        """Makes the folder, also without records: the number of folders tells how many partitions there are."""
         log = self._directory.log(self.topic, number, topic_id=self.topic_id if self.topic_id != NO_UUID else None)
         log.create(_now_ms())
         return CopiedPartition(number, log)

@@ -94,7 +94,7 @@ class Reading:
         return True
 
     def begin(self, count: int) -> None:
-        """So many partitions share max.bytes evenly."""
+        """So many partitions will be read, and share max.bytes evenly."""
         self._limit = max(1, self._max_bytes // max(1, count))
 
     def read_one(self, target: Target) -> None:

@@ -168,10 +168,10 @@ class Answers:
         self.topics: dict[bytes, TopicAnswers] = {}
         self.all_are_here = Pause()
         self._result = result
-        self._missing = 1  # one more, until everything was asked
+        self._missing = 1  # one more than was asked, so that early answers do not end the pause
 
     def expect(self, key: SharePartitionKey) -> Callable[[Row], None]:
-        """What to call with the row of this share partition."""
+        """The function to be called with the row of this share partition."""
         self._missing += 1
         topic = self.topics.get(key.topic_id)
         if topic is None:

@@ -1,8 +1,8 @@
 """AddPartitionsToTxn (24), v0-5: partitions that a producer is going to write to become part of its transaction.
 
-What the transaction says to it is decided in coordinator/transactions/add_partitions_to_txn.py; here is decided whether
-the partitions exist. If one of them does not, nothing is added. Clients may not add partitions of internal topics.
-From v4 on brokers ask, about several transactions at once.
+This file checks that the partitions exist; if one of them does not, nothing is added. The transaction coordinator
+decides the rest (coordinator/transactions/add_partitions_to_txn.py). Clients may not add partitions of internal topics.
+Versions from 4 on are for brokers, and name several transactions.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _results(topics: Topics, errors: Iterable[ErrorCode]) -> Steps[list[AddParti
 
 
 class Part:
-    """The partitions of one transaction, and what is said to them."""
+    """The partitions of one transaction, and their errors."""
 
     __slots__ = ("errors", "topics", "transactional_id")
 
@@ -97,11 +97,11 @@ class Part:
 
 
 class Answers:
-    """Counts the answers that are missing, and makes a pause until the last of them has come."""
+    """Counts the answers that are missing, and pauses the request until the last of them has come."""
 
     def __init__(self) -> None:
         self.all_are_here = Pause()
-        self._missing = 1  # one more, until everything was asked
+        self._missing = 1  # one more than was asked, so that early answers do not end the pause; `wait` takes it away
 
     def expect(self, part: Part) -> Callable[[Added], None]:
         self._missing += 1
@@ -150,7 +150,7 @@ def _add_to_several(broker: Broker, request: AddPartitionsToTxnRequest) -> Waiti
 def _add_many(
     broker: Broker, request: AddPartitionsToTxnRequest, version: int
 ) -> WaitingSteps[AddPartitionsToTxnResponse]:
-    """The same as one handler does for a short request of a client."""
+    """A long request of a client, in steps; the result is that of ADD_PARTITIONS_TO_TXN for a short one."""
     part = Part(request.v3_and_below_transactional_id, request.v3_and_below_topics)
     problems = yield from _problems(broker, part.topics, is_client=True)
     if problems is not None:

@@ -86,7 +86,7 @@ class TransactionHost(ShardHost[TransactionsState]):
         self.ask(asked, lambda added: done(added.error))
 
     def ask(self, asked: AddOrVerify, answered: Callable[[Added], object]) -> None:
-        """The same with an answer for each partition."""
+        """As `verify_or_add`, with an answer for each partition."""
         answer = self.submit(asked.transactional_id, ADD_OR_VERIFY, asked, OwnCall(self._clock, answered))
         if not isinstance(answer, Parked):
             answered(answer)
@@ -110,11 +110,11 @@ class TransactionHost(ShardHost[TransactionsState]):
         self._markers.send(marker, event.partitions, lambda: self._is_stale(shard), partial(self._all_written, event))
 
     def _is_stale(self, shard: Shard[TransactionsState]) -> bool:
-        """The log is loaded anew, here or by the next start of the broker: that sends these markers once more."""
+        """Whether others will send these markers: the log is loaded anew, now or at the next start of the broker."""
         return shard.is_abandoned or self.is_stopped
 
     def _epoch(self, partition: int) -> int:
-        """Of the coordinator. It is higher than 0 if a Kafka with several leaders has written the log."""
+        """The coordinator's epoch, for markers: higher than 0 if a Kafka with several leaders has written the log."""
         place = self._broker.catalog.partition(TRANSACTION_STATE, partition)
         try:
             return LEADER_EPOCH if place is None else max(LEADER_EPOCH, place.log.leader_epochs.latest)
@@ -173,4 +173,4 @@ class Around:
 
 
 def _ignore(response: object) -> None:
-    """If the record of the end could not be written, the shard is loaded again, and markers are sent again."""
+    """If the end could not be written, the shard is loaded again, and has the markers sent again."""

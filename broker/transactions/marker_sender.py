@@ -51,7 +51,9 @@ class Sending:
 class MarkerSender:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._waiting: deque[tuple[Sending, str, int, float]] = deque()  # the last is the delay before the next try
+        self._waiting: deque[tuple[Sending, str, int, float]] = (
+            deque()
+        )  # transaction, topic, partition, delay before the next try
         self._is_busy = False
 
     def send(

@@ -54,7 +54,7 @@ class Acquisition:
         self.vanished = 0  # records that were available, and are no longer in the log
 
     def acquire(self, fetch_offset: int) -> None:
-        """Acquire of the batches, which were read from `fetch_offset` on."""
+        """Acquire records of the batches, which were read from `fetch_offset` on."""
         window = self._window
         if not self._batches or self._last < window.start or self._left <= 0:
             return
@@ -136,7 +136,7 @@ class Acquisition:
 
     @property
     def _suspect_from(self) -> int:
-        """From how many deliveries on a record may be what its consumers fail at."""
+        """From this delivery count on, a record may be the one that its consumers fail at."""
         return max(2, (self._limit + 1) // 2)
 
     def _is_suspect(self, batch: Batch, first: int) -> bool:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from kohort.coordinator.delivery.states import ACQUIRED, ARCHIVED, AVAILABLE, NOT_FINAL, Counts, StateBatch
 
 NOBODY = ""
-MAX_DELIVERIES = 2**15 - 1  # fits into answers and records. No leader counts so far, but any client may write a state
+MAX_DELIVERIES = 2**15 - 1  # room in answers and records. No leader counts so far, but any client may write a state
 
 
 def _first(run: Run) -> int:
@@ -50,7 +50,7 @@ class Run:
 
     @property
     def is_final(self) -> bool:
-        """Nobody will get it again. With a transition: if the transition succeeds."""
+        """Nobody will get these records again; during a transition: unless the transition fails."""
         return self.state > NOT_FINAL
 
     @property

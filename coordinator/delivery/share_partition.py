@@ -43,7 +43,7 @@ class SharePartition:
     def __init__(
         self, settings: Callable[[], ShareGroupSettings], start_offset: int, persisted: Sequence[StateBatch] = ()
     ) -> None:
-        """`persisted`: what the persister has from `start_offset` on. BrokenState: that cannot be."""
+        """`persisted`: what the persister has from `start_offset` on. BrokenState: no leader can have written that."""
         self._settings = settings  # may change at any time
         self.window = Window(start_offset, persisted)
         self.counts = Counts()

@@ -21,7 +21,7 @@ from kohort.coordinator.delivery.states import ACQUIRED, ARCHIVED, AVAILABLE, Lo
 
 
 class BrokenState(Exception):
-    """What was persisted cannot be."""
+    """What was persisted is no state that a leader can have written."""
 
 
 def _first(batch: Batch) -> int:
@@ -124,7 +124,7 @@ class Window:
                 self.gap_start = -1
 
     def archive_available(self, batches: Sequence[Batch], first: int, last: int) -> int:
-        """Archive what is available in that range, also if it only will be when its transition succeeds. How many."""
+        """Archive what is available in that range, or will be if its transition succeeds. Returns how many records."""
         count = 0
         for batch in batches:
             if batch.first > last:

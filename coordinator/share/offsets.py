@@ -182,7 +182,7 @@ def complete_deletion(shard: ShardState, request: TopicsDeleted, call: Call) -> 
 
 
 def begin_group_deletion(shard: ShardState, request: AboutGroup, call: Call) -> PartOfGroup | Outcome:
-    """All states of the group are being deleted from now on. Whatever is no share group has nothing to say."""
+    """All states of the group are being deleted from now on. A group that is no share group has no such states."""
     group = _find(shard, request.group_id)
     if isinstance(group, Refusal):
         return PartOfGroup(ErrorCode.NON_EMPTY_GROUP if group is NON_EMPTY else ErrorCode.NONE)

@@ -389,7 +389,8 @@ class Heartbeat:
                 out.events.append(event)
 
     def _settle(self) -> None:
-        """Nothing was to be done. Until the group changes there will be nothing, unless states are being made."""
+        """Remember that a heartbeat found nothing to do: until the group changes, others need not look, unless states
+        of partitions are being made."""
         group = self._group
         if group.epoch == group.assignment_epoch and not group.states.initializing:
             group.settled_changes = group.changes

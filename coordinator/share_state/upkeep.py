@@ -1,4 +1,4 @@
-"""What is done from time to time: so that the log can be cut off, and for topics that are gone."""
+"""Regular work: snapshots, so that the log can be cut off; and tombstones for topics that are gone."""
 
 from __future__ import annotations
 

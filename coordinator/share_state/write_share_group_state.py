@@ -76,7 +76,7 @@ def _refused(state: ShareState, asked: WriteAsked) -> Row | None:
 
 
 def _unlawful_batches(known: ShareGroupOffset, asked: WriteAsked) -> Row | None:
-    """No leader sends such batches. Kafka takes them, and then merges for ever, or cannot write."""
+    """Batches that no leader sends. Kafka takes them, and then merges for ever, or cannot write."""
     if any(batch.first_offset > batch.last_offset for batch in asked.batches):
         return Row(ErrorCode.INVALID_REQUEST, "A batch of states ends before it begins.")
     if len(asked.batches) > MAX_BATCHES_IN_WRITE:

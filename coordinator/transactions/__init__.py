@@ -9,7 +9,7 @@ second record (CompleteCommit or CompleteAbort) ends the transaction. Read in th
     transaction_state.py        the states, and from where each may be entered
     transaction.py              what is known of one transactional id, and the record of each change
     state.py                    what one shard knows
-    transaction_shard.py        how the log becomes that; after a load decided transactions get their markers again
+    transaction_shard.py        replays the log; after a load, has markers of decided transactions sent again
     ending.py                   from the decision to the end, and how a producer is fenced
     init_producer_id.py         a file per API
     add_partitions_to_txn.py
@@ -26,6 +26,7 @@ Kohort. So one pending state is left: between the decision and the end, when the
 told CONCURRENT_TRANSACTIONS then, whatever else is wrong with the request.
 
 An *epoch* fences: a producer with an older one is turned away. Clients of transaction version 2 (KIP-890) get a new
-epoch with each end of a transaction; older ones keep theirs. Which one a client is, its requests say: EndTxn from
-version 5, AddPartitionsToTxn from version 4, Produce from version 12, TxnOffsetCommit from version 5.
+epoch with each end of a transaction; older ones keep theirs. The versions of its requests tell a new client from an
+old one: EndTxn from version 5, AddPartitionsToTxn from version 4, Produce from version 12, TxnOffsetCommit from
+version 5.
 """

@@ -2,7 +2,7 @@
 
 v2 answers PRODUCER_FENCED, which is INVALID_PRODUCER_EPOCH to older clients; v3 is flexible. v4 and v5 are for brokers:
 they name several transactions, and may ask only whether partitions are part of one (KIP-890); v5 may answer
-TRANSACTION_ABORTABLE. Whether the partitions exist, the broker has checked before.
+TRANSACTION_ABORTABLE. The broker has checked before that the partitions exist.
 
 Produce and TxnOffsetCommit of newer clients add partitions, too. They ask without a request on the wire.
 """
@@ -102,7 +102,7 @@ def verify(
 
 
 class AddOrVerify(Message):
-    """The part of one transaction: of a newer request, or of a request of another API."""
+    """A question about one transaction: a part of a newer request, or asked by Produce or TxnOffsetCommit."""
 
     __slots__ = ("client_version", "epoch", "is_added", "partitions", "producer_id", "transactional_id")
 
@@ -114,12 +114,12 @@ class AddOrVerify(Message):
         self.producer_id = producer_id
         self.epoch = epoch
         self.partitions = partitions
-        self.is_added = is_added  # False: they are only verified
+        self.is_added = is_added  # True: add the partitions; False: only verify that they were added
         self.client_version = client_version
 
 
 class Added(Message):
-    """`errors` has one for each partition, if they differ."""
+    """The answer. `errors` has one for each partition; empty: `error` holds for all of them."""
 
     __slots__ = ("error", "errors")
 
@@ -175,7 +175,7 @@ def for_version(error: ErrorCode, version: int) -> ErrorCode:
 
 
 def _all(request: AddPartitionsToTxnRequest, error: ErrorCode) -> AddPartitionsToTxnResponse:
-    """The same for all partitions."""
+    """An answer with the same error for all partitions."""
     return AddPartitionsToTxnResponse(0, 0, (), [
         AddPartitionsToTxnTopicResult(
             topic.name, [AddPartitionsToTxnPartitionResult(partition, error) for partition in topic.partitions]

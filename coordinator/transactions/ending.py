@@ -1,7 +1,7 @@
 """From the decision to the end of a transaction, and how a producer is fenced.
 
-The decision is a record. When that is durable, the host is told to write the markers (SendMarkers). It comes back with
-`Written` when all of them are durable. Only then the end is a record too, and the next transaction may begin.
+The decision is a record. When that is durable, the host is told to write the markers (SendMarkers), and sends the
+request `Written` when all of them are durable. This writes the record of the end, and the next transaction may begin.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def decide(
 
 
 def fence(state: TransactionsState, transaction: Transaction, cause: Cause) -> Outcome | None:
-    """Abort an open transaction, so that its producer cannot go on with it: the epoch rises, whatever client it is."""
+    """Abort an open transaction so that its producer cannot go on with it: the epoch rises, also for old clients."""
     decision = decide(state, transaction, commit=False, client_version=NEW_CLIENTS, cause=cause)
     return None if decision is None else decision.out
 
@@ -109,7 +109,7 @@ COMPLETED = Completed()
 
 
 def complete(state: TransactionsState, request: Written, call: Call) -> Answer[Completed]:
-    """End the transaction. If the log was loaded meanwhile, these markers are old news: new ones are on their way."""
+    """End the transaction. If the log was loaded anew meanwhile, nothing is done: the markers are sent again."""
     transaction = state.transactions.get(request.transactional_id)
     if transaction is None or transaction is not request.transaction or transaction.state not in PREPARED:
         return COMPLETED

@@ -49,7 +49,7 @@ def init_producer_id(
 
 
 def _check(state: TransactionsState, request: InitProducerIdRequest) -> ErrorCode:
-    """What can be said without looking at the transactional id."""
+    """Errors of the request itself, which do not depend on the state of the transactional id."""
     if not request.transactional_id or (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
         return ErrorCode.INVALID_REQUEST
     if not 0 < request.transaction_timeout_ms <= state.config.max_timeout_ms:

@@ -1,7 +1,7 @@
 """ListTransactions (66), v0-2: all transactional ids (KIP-664).
 
 v1 filters by how long a transaction is open (KIP-994), v2 by a pattern, which must match the whole id. Names of states
-are told apart by case; unknown ones are named in the answer. While a shard is loading, the whole answer is an error
+are case-sensitive; unknown ones are named in the answer. While a shard is loading, the whole answer is an error
 that tells the client to ask again.
 """
 

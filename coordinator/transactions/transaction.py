@@ -1,7 +1,7 @@
 """What is known of one transactional id, and the record of each change.
 
-A record is the whole of it. `replay` is the only writer of what the log says; the last four attributes are not in the
-log, and start anew when the log is loaded.
+Each record has the complete state of the id. `replay` is the only writer of what the log says. A few attributes are
+not in the log; they start anew when the log is loaded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kohort.protocol.transaction_records import TRANSACTION_LOG
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 NO_TIME = -1
-LAST_EPOCH = 32_766  # that a producer can have. Its last marker may have 32,767; then it gets another producer id.
+LAST_EPOCH = 32_766  # the highest that a producer gets; its last marker may have 32,767, and then it gets another id
 NO_TIMEOUT_MS = 2**31 - 1  # of transactions that take part in a two-phase commit
 OLD_CLIENTS, NEW_CLIENTS = 0, 2  # transaction versions, as records and markers name them
 
@@ -45,8 +45,10 @@ class Transaction:
     def __init__(self, transactional_id: str, producer_id: int = NO_PRODUCER_ID) -> None:
         self.transactional_id = transactional_id
         self.producer_id = producer_id
-        self.previous_producer_id = NO_PRODUCER_ID  # before the last record; mostly the same
-        self.next_producer_id = NO_PRODUCER_ID  # from the end of this transaction on: epochs are used up
+        self.previous_producer_id = NO_PRODUCER_ID  # the producer id before the last record; nearly always the same one
+        self.next_producer_id = (
+            NO_PRODUCER_ID  # the id from the end of this transaction on, if the epochs of this one are used up
+        )
         self.epoch = NO_EPOCH
         self.timeout_ms = 0
         self.state = EMPTY
@@ -55,7 +57,9 @@ class Transaction:
         self.started_ms = NO_TIME
         self.client_version = OLD_CLIENTS  # the transaction version of the client that made the last change
         # Not in the log:
-        self.last_epoch = NO_EPOCH  # a producer that has this one did not hear of the new one (KIP-360)
+        self.last_epoch = (
+            NO_EPOCH  # the epoch before: a producer that still has it did not get the answer with the new one (KIP-360)
+        )
         self.deadline = NEVER  # of the open transaction, in shard time
         self.cause = Cause.RESUMED  # why it was decided
 
@@ -94,7 +98,7 @@ class Transaction:
         return self._record(EMPTY, value, headers)
 
     def with_partitions(self, added: Iterable[tuple[str, int]], client_version: int, now: int) -> Record:
-        """Partitions are added. By that a transaction begins, unless one is open."""
+        """Partitions are added. This begins a transaction, unless one is open."""
         started_ms = self.started_ms if self.state is ONGOING else now
         partitions = {topic: set(ids) for topic, ids in self.partitions.items()}
         for topic, partition in added:
@@ -119,7 +123,7 @@ class Transaction:
         return self._record(target, value, CAUSE_HEADERS[cause] if audit_headers else ())
 
     def completed(self, now: int) -> Record:
-        """All markers are written. A producer without epochs goes on with its next id."""
+        """All markers are written. A producer that has used up its epochs goes on with its next id."""
         target = COMPLETE_COMMIT if self.state is PREPARE_COMMIT else COMPLETE_ABORT
         producer_id, epoch = self.producer_id, self.epoch
         if self.next_producer_id != NO_PRODUCER_ID and self.client_version >= NEW_CLIENTS:

@@ -41,7 +41,7 @@ class TransactionShard(Shard[TransactionsState]):
             state.open.pop(transactional_id, None)
 
     def on_loaded(self, out: Outcome) -> Iterator[None]:
-        """Transactions that were decided get their markers once more. Open ones go on; their deadlines stay."""
+        """Have markers of decided transactions sent once more. Open transactions go on, with their old deadlines."""
         state = self.state
         for number, transaction in enumerate(state.transactions.values(), 1):
             if transaction.state in PREPARED:

@@ -1,4 +1,4 @@
-"""What is done from time to time: abort what takes too long, forget transactional ids that nobody uses any more."""
+"""Regular work: abort transactions that take too long, forget transactional ids that nobody uses any more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def abort_late_transactions(state: TransactionsState) -> Iterator[Outcome]:
     for number, transaction in enumerate(list(state.open.values()), 1):
         if transaction.state is ONGOING and transaction.deadline < state.clock.now:
             fencing = fence(state, transaction, Cause.TIMEOUT)
-            if fencing is not None:  # else there is no producer id at the moment: next time
+            if fencing is not None:  # None: no producer id can be had now; the next round tries again
                 out.records += fencing.records
                 out.events += fencing.events
         if number % PIECE == 0:
