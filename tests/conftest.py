@@ -11,9 +11,13 @@ the other has nothing left to do.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    from tests.audit.consumer_story import Told
 
 SPARK = ("tests/audit/checks/", "tests/audit/report/", "tests/audit/test_", "tests/browser/")
 WITHOUT_SPARK = ("tests/audit/test_time_machine.py",)
@@ -65,3 +69,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupSche
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: rank_of(item.nodeid))
+
+
+@pytest.fixture(scope="session")
+def consumer_story(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """Told once, because it takes half a minute: the audit's tests judge it, and a browser shows its report."""
+    from tests.audit.consumer_story import tell
+
+    return tell(tmp_path_factory.mktemp("story"))

@@ -10,14 +10,14 @@ import pytest
 
 from kohort.audit.owners.group_history import from_folders
 from tests.audit.checks.audited import Row, check_tables, explain, tables_of
-from tests.audit.consumer_story import CLICKS, ORDERS, PARCELS, PARTITIONS, Told, tell
+from tests.audit.consumer_story import CLICKS, ORDERS, PARCELS, PARTITIONS, Told
 
 MOMENTS = 200
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return tell(tmp_path_factory.mktemp("story"))
+def told(consumer_story: Told) -> Told:
+    return consumer_story
 
 
 @pytest.fixture(scope="module")

@@ -11,18 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.audit.consumer_story import CLICKS, ORDERS, PARCELS, tell
+from tests.audit.consumer_story import CLICKS, ORDERS, PARCELS, Told
 from tests.browser.chromium import Page, chromium, need_chromium
 from tests.browser.pictures import picture_folder
 
 
-def test_the_report_shows_members_of_kip_848_a_regular_expression_and_a_migration(tmp_path: Path) -> None:
+def test_the_report_shows_members_of_kip_848_a_regular_expression_and_a_migration(
+    consumer_story: Told, tmp_path: Path
+) -> None:
     pytest.importorskip("pyspark")
     need_chromium()
     pictures = picture_folder(tmp_path)
-    told = tell(tmp_path / "story")
     out = tmp_path / "out"
-    command = [str(Path(sys.executable).with_name("kohort")), "audit", str(told.data), "--out", str(out)]
+    command = [str(Path(sys.executable).with_name("kohort")), "audit", str(consumer_story.data), "--out", str(out)]
     made = subprocess.run([*command, "--fail-on", "critical"], capture_output=True, text=True, timeout=300)
     assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-4000:]
     report = out / "report.html"

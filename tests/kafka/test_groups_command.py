@@ -35,8 +35,12 @@ def operator(tmp_path: Path) -> Iterator[Operator]:
     ("question", "answer"),
     [
         (("describe", "nobody"), "group nobody does not exist"),
-        (("delete", "nobody"), "nobody: there is no such group"),
-        (("reset-offsets", "nobody", "--to-latest"), "group nobody has no committed offsets; name a --topic"),
+        pytest.param(("delete", "nobody"), "nobody: there is no such group", marks=pytest.mark.story),
+        pytest.param(
+            ("reset-offsets", "nobody", "--to-latest"),
+            "group nobody has no committed offsets; name a --topic",
+            marks=pytest.mark.story,
+        ),
     ],
 )
 def test_the_first_question_waits_until_kafka_has_made_its_offsets_topic(
