@@ -5,13 +5,14 @@ What a broker does not tell, because it is too old or the user may not ask, is N
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from kohort.client import ask
 from kohort.client.ask import CLASSIC, CONSUMER, LATEST, SHARE
 from kohort.client.client import Client
-from kohort.client.cluster import Cluster, TopicPartition
+from kohort.client.cluster import Cluster
+from kohort.client.committed import GROUPS_AT_ONCE, Offsets, committed_offsets, in_chunks
 from kohort.client.errors import AccessDenied
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -21,15 +22,9 @@ from kohort.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestGroup,
 )
 from kohort.protocol.messages.list_groups import ListedGroup
-from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kohort.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 
-GROUPS_AT_ONCE = 500
 PARTITIONS_AT_ONCE = 2_000
-OFFSETS_OF_SEVERAL = 8  # the version of OffsetFetch that takes several groups
-
-Item = TypeVar("Item")
-Offsets = dict[TopicPartition, int]
 
 
 class GroupLine(NamedTuple):
@@ -48,11 +43,11 @@ def overview(cluster: Cluster, states: Iterable[str] = ()) -> list[GroupLine]:
     lags: dict[str, int] = {}
     for node_id, groups in cluster.coordinators(listed).items() if listed else ():
         coordinator = cluster.broker(node_id)
-        for some in _chunks(groups, GROUPS_AT_ONCE):
+        for some in in_chunks(groups, GROUPS_AT_ONCE):
             kinds = {group_id: _kind(listed[group_id]) for group_id in some}
             members |= _members(coordinator, kinds)
             lags |= _share_lags(coordinator, [group_id for group_id, kind in kinds.items() if kind == SHARE])
-            committed |= _committed(coordinator, [group_id for group_id, kind in kinds.items() if kind != SHARE])
+            committed |= committed_offsets(coordinator, [group_id for group_id, kind in kinds.items() if kind != SHARE])
     lags |= _lags(cluster, committed)
     return [
         GroupLine(
@@ -85,25 +80,6 @@ def _members(coordinator: Client, kinds: dict[str, str]) -> dict[str, int]:
     return found
 
 
-def _committed(coordinator: Client, groups: Sequence[str]) -> dict[str, Offsets]:
-    """The committed offsets of each group that the broker tells of."""
-    version = min(coordinator.newest_version(ApiKey.OFFSET_FETCH), ask.NEWEST_FETCH_WITH_NAMES)
-    found: dict[str, Offsets] = {}
-    for some in _chunks(groups, GROUPS_AT_ONCE if version >= OFFSETS_OF_SEVERAL else 1):
-        asked = [OffsetFetchRequestGroup(group_id, None, -1, None) for group_id in some]
-        answer = coordinator.send(ApiKey.OFFSET_FETCH, OffsetFetchRequest(some[0], None, asked, False), version)
-        told = [(g.group_id, g) for g in answer.groups] if version >= OFFSETS_OF_SEVERAL else [(some[0], answer)]
-        for group_id, one in told:
-            if not one.error_code:
-                found[group_id] = {
-                    (topic.name, p.partition_index): p.committed_offset
-                    for topic in one.topics
-                    for p in topic.partitions
-                    if p.committed_offset >= 0
-                }
-    return found
-
-
 def _share_lags(coordinator: Client, groups: Sequence[str]) -> dict[str, int]:
     if not groups or not coordinator.offers(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS):
         return {}
@@ -121,7 +97,7 @@ def _lags(cluster: Cluster, committed: dict[str, Offsets]) -> dict[str, int]:
     places = sorted({place for offsets in committed.values() for place in offsets})
     ends: Offsets = {}
     try:
-        for some in _chunks(places, PARTITIONS_AT_ONCE):
+        for some in in_chunks(places, PARTITIONS_AT_ONCE):
             ends |= ask.offsets_at(cluster, some, LATEST)
     except AccessDenied:  # no right to a topic
         pass
@@ -131,8 +107,3 @@ def _lags(cluster: Cluster, committed: dict[str, Offsets]) -> dict[str, int]:
         if known:
             found[group_id] = sum(known)
     return found
-
-
-def _chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from importlib.metadata import version
 from itertools import islice
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kohort.broker.live.explainer import Explainer
@@ -127,30 +128,16 @@ class BrokerSource:
             since = group.state_timestamp if group.state_timestamp > 0 else now
             yield from self._reader.generation(group.group_id, value, since, is_news=False)
         elif group.type == CONSUMER:
-            yield from self._seed_consumer(cast("ConsumerGroup", group), now)
+            from kohort.coordinator.consumer import records as consumer_records
+
+            yield from self._seed_epochs(cast("ConsumerGroup", group), consumer_records, now)
         elif group.type == SHARE:
-            yield from self._seed_share(cast("ShareGroup", group), now)
+            from kohort.coordinator.share import records as share_records
 
-    def _seed_consumer(self, group: ConsumerGroup, now: int) -> Iterator[None]:
-        from kohort.coordinator.consumer import records
+            yield from self._seed_epochs(cast("ShareGroup", group), share_records, now)
 
-        made = [
-            records.group_epoch_record(group.group_id, group.epoch, 0),
-            records.target_epoch_record(group.group_id, group.assignment_epoch, 0),
-        ]
-        for record in made:
-            self._reader.epoch_record(record.type, record.key, record.value, now, is_news=False)
-        for member in list(group.members.values()):
-            for record in (
-                records.member_record(group.group_id, member),
-                records.current_assignment_record(group.group_id, member),
-            ):
-                self._reader.epoch_record(record.type, record.key, record.value, now, is_news=False)
-            yield
-
-    def _seed_share(self, group: ShareGroup, now: int) -> Iterator[None]:
-        from kohort.coordinator.share import records
-
+    def _seed_epochs(self, group: ConsumerGroup | ShareGroup, records: ModuleType, now: int) -> Iterator[None]:
+        """What its log would tell. `records` is the module that makes the records of this type of group."""
         made = [
             records.group_epoch_record(group.group_id, group.epoch, 0),
             records.target_epoch_record(group.group_id, group.assignment_epoch, 0),

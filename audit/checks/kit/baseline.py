@@ -17,6 +17,7 @@ from kohort.audit.derive.share_members import SHARE
 from kohort.client import ask as questions
 from kohort.client.client import Client
 from kohort.client.cluster import Cluster
+from kohort.client.committed import GROUPS_AT_ONCE, committed_offsets, in_chunks
 from kohort.client.errors import ClientError
 from kohort.client.settings import load_settings
 from kohort.protocol.api_keys import ApiKey
@@ -29,13 +30,10 @@ from kohort.protocol.messages.consumer_group_describe import (
 )
 from kohort.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from kohort.protocol.messages.list_groups import ListedGroup
-from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kohort.protocol.subscription import read_assignment
 
 SETTLED = ("Stable", "Empty")  # in other states assignments are about to change
-GROUPS_AT_ONCE = 500
 PARTITIONS_AT_ONCE = 2_000
-OFFSETS_OF_SEVERAL = 8  # the version of OffsetFetch that takes several groups
 AWAY = -2  # member epoch of a static member that will come back: it owns nothing, though its partitions are kept for it
 
 Place = tuple[str, int]
@@ -97,7 +95,7 @@ def _groups(cluster: Cluster, only: str | None) -> dict[str, GroupAnswer]:
     answers: dict[str, GroupAnswer] = {}
     for node_id, led in cluster.coordinators(sorted(listed)).items():
         coordinator = cluster.broker(node_id)
-        for some in _chunks(led, GROUPS_AT_ONCE):
+        for some in in_chunks(led, GROUPS_AT_ONCE):
             answers |= _groups_at(coordinator, [listed[group_id] for group_id in some])
     return answers
 
@@ -106,7 +104,7 @@ def _groups_at(coordinator: Client, listed: Sequence[ListedGroup]) -> Iterator[t
     kinds = {one.group_id: (one.group_type or CLASSIC).lower() for one in listed}
     described = _described(coordinator, [group_id for group_id, kind in kinds.items() if kind not in (CONSUMER, SHARE)])
     by_epochs = _consumer_groups(coordinator, [group_id for group_id, kind in kinds.items() if kind == CONSUMER])
-    committed = _committed(coordinator, list(kinds))
+    committed = committed_offsets(coordinator, list(kinds))
     for one in listed:
         group_id, state, owners = one.group_id, one.group_state, None
         if group_id in by_epochs:
@@ -133,26 +131,6 @@ def _consumer_groups(coordinator: Client, groups: list[str]) -> dict[str, Descri
         return {}
     answer = coordinator.send(ApiKey.CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest(groups))
     return {group.group_id: group for group in answer.groups if not group.error_code}
-
-
-def _committed(coordinator: Client, groups: list[str]) -> dict[str, dict[Place, int]]:
-    """The committed offsets of each group that the broker tells of."""
-    version = min(coordinator.newest_version(ApiKey.OFFSET_FETCH), questions.NEWEST_FETCH_WITH_NAMES)
-    found = {}
-    at_once = GROUPS_AT_ONCE if version >= OFFSETS_OF_SEVERAL else 1
-    for some in _chunks(groups, at_once):
-        asked = [OffsetFetchRequestGroup(group_id, None, -1, None) for group_id in some]
-        answer = coordinator.send(ApiKey.OFFSET_FETCH, OffsetFetchRequest(some[0], None, asked, False), version)
-        told = [(g.group_id, g) for g in answer.groups] if version >= OFFSETS_OF_SEVERAL else [(some[0], answer)]
-        for group_id, one in told:
-            if not one.error_code:
-                found[group_id] = {
-                    (topic.name, p.partition_index): p.committed_offset
-                    for topic in one.topics
-                    for p in topic.partitions
-                    if p.committed_offset >= 0
-                }
-    return found
 
 
 def _owners(group: DescribedGroup) -> Owners | None:
@@ -187,13 +165,8 @@ def _partitions(cluster: Cluster) -> dict[Place, tuple[int | None, int | None]]:
             found[place] = (None, None)
             if not topic.is_internal and not partition.error_code and partition.leader_id >= 0:
                 readable.append(place)
-    for some in _chunks(readable, PARTITIONS_AT_ONCE):
+    for some in in_chunks(readable, PARTITIONS_AT_ONCE):
         starts = questions.offsets_at(cluster, some, questions.EARLIEST)
         ends = questions.offsets_at(cluster, some, questions.LATEST)
         found |= {place: (starts.get(place), ends.get(place)) for place in some}
     return found
-
-
-def _chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
