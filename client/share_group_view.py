@@ -12,17 +12,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kohort.client import ask
+from kohort.client import ask, share_offsets
 from kohort.client.answers import fail_on
 from kohort.client.ask import LATEST
 from kohort.client.client import Client
 from kohort.client.cluster import SHARE_PARTITION, Cluster, TopicPartition
 from kohort.client.errors import AccessDenied
 from kohort.protocol.api_keys import ApiKey
-from kohort.protocol.messages.describe_share_group_offsets import (
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
-)
 from kohort.protocol.messages.read_share_group_state import (
     PartitionData,
     ReadShareGroupStateRequest,
@@ -96,10 +92,7 @@ def _member(member: Member, target_epoch: int) -> ShareMember:
 def share_rows(cluster: Cluster, group: ShareGroup) -> list[SharePartitionRow]:
     """Every partition that has a start offset or is assigned."""
     readers = Counter(place for member in group.members for place in member.partitions)
-    asked = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group.group_id, None)])
-    coordinator = cluster.coordinator(group.group_id)
-    found = coordinator.send(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, asked).groups[0]
-    fail_on(found.error_code, f"group {group.group_id}")
+    found = share_offsets.described(cluster, group.group_id)
     known = {
         (topic.topic_name, row.partition_index): row
         for topic in found.topics

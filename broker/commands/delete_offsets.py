@@ -1,4 +1,7 @@
-"""`kohort groups delete-offsets`: delete what a group has committed for topics that it no longer consumes."""
+"""`kohort groups delete-offsets`: delete what a group has committed for topics that it no longer consumes.
+
+Of a share group the start offsets, of whole topics: with the next member the group begins anew there.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ import json
 from kohort.broker.commands.common import option
 from kohort.broker.commands.places import must_exist, named_partitions, parse_place
 from kohort.broker.terminal import complain, table
-from kohort.client import ask
+from kohort.client import ask, share_offsets
 from kohort.client.answers import error_name, why
 from kohort.client.cluster import Cluster
+from kohort.client.errors import ClientError
 
 
 def add_delete_offsets_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +26,9 @@ def add_delete_offsets_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def delete_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
-    ask.wait_for_coordinator(cluster, options.group)
+    _, group_type = ask.describe(cluster, options.group)
+    if group_type == ask.SHARE:
+        return _delete_start_offsets(cluster, options)
     places = named_partitions(cluster, options.topic)
     must_exist(cluster, places)
     errors = ask.delete_offsets(cluster, options.group, places)
@@ -35,4 +41,21 @@ def delete_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
     for (topic, partition), code in errors.items():
         if code:
             complain(f"{topic}-{partition}: {why(code)}")
+    return 1 if any(errors.values()) else 0
+
+
+def _delete_start_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
+    for topic, partitions in options.topic:
+        if partitions is not None:
+            raise ClientError(
+                f"{options.group} is a share group: its offsets of {topic} go together, name no partitions"
+            )
+    errors = share_offsets.delete(cluster, options.group, [topic for topic, _ in options.topic])
+    if options.json:
+        print(json.dumps([{"topic": topic, "error": error_name(code)} for topic, code in errors.items()], indent=2))
+    elif deleted := [(topic,) for topic, code in errors.items() if not code]:
+        print(table(("DELETED-TOPIC",), deleted))
+    for topic, code in errors.items():
+        if code:
+            complain(f"{topic}: {why(code)}")
     return 1 if any(errors.values()) else 0

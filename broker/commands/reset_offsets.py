@@ -1,6 +1,6 @@
 """`kohort groups reset-offsets`: set the offsets from which a group will go on, with the options of Kafka's tool.
 
-Without --execute it only shows what it would do.
+These are committed offsets, or the start offsets of a share group. Without --execute it only shows what it would do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kohort.broker.commands.common import option
 from kohort.broker.commands.offsets_file import read_offsets, write_offsets
 from kohort.broker.commands.places import must_be_known, must_exist, named_partitions, parse_place
 from kohort.broker.terminal import complain, table
-from kohort.client import ask
+from kohort.client import ask, share_offsets
 from kohort.client.ask import EARLIEST, LATEST
 from kohort.client.cluster import Cluster, TopicPartition
 from kohort.client.errors import ClientError
@@ -24,21 +24,26 @@ Offsets = dict[TopicPartition, int]
 
 
 def add_reset_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "%(prog)s GROUP WHERE-TO [--topic TOPIC[:0,1,2]] [--execute] [--export] [--json]"
+    parser.usage = "%(prog)s GROUP WHERE-TO [--topic TOPIC[:0,1,2]] [--share] [--execute] [--export] [--json]"
     parser.description = "Set the offsets from which a group will go on. Without --execute, show what would be set."
     parser.add_argument("group", metavar="GROUP", help="it must have no members")
-    about = parser.add_argument_group("which partitions (default: all that have a committed offset)")
+    parser.add_argument(
+        "--share",
+        action="store_true",
+        help="it is a share group, or becomes one; to say so before its first member comes",
+    )
+    about = parser.add_argument_group("which partitions (default: all that have an offset)")
     scope = about.add_mutually_exclusive_group()
     scope.add_argument(
         "--topic", action="append", type=option(parse_place), default=[], metavar="TOPIC[:0,1,2]",
         help="all partitions of a topic, or only these; may be given several times",
     )  # fmt: skip
-    scope.add_argument("--all-topics", action="store_true", help="all that have a committed offset")
+    scope.add_argument("--all-topics", action="store_true", help="all that have an offset")
     about = parser.add_argument_group("WHERE-TO, one of")
     target = about.add_mutually_exclusive_group(required=True)
     target.add_argument("--to-earliest", action="store_true", help="the first record")
     target.add_argument("--to-latest", action="store_true", help="behind the last record")
-    target.add_argument("--to-current", action="store_true", help="what is committed; the end where nothing is")
+    target.add_argument("--to-current", action="store_true", help="what the group has; the end where it has nothing")
     target.add_argument("--to-offset", type=int, metavar="N", help="this offset")
     target.add_argument("--shift-by", type=int, metavar="N", help="forward, or back if negative")
     target.add_argument(
@@ -65,9 +70,9 @@ def check_reset_options(options: argparse.Namespace) -> None:
 
 def reset_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
     wanted = None if options.from_file is None else read_offsets(options.from_file, options.group)
-    _refuse_if_in_use(cluster, options.group)
-    committed = ask.committed_offsets(cluster, options.group)
-    places = _scope(cluster, options, committed) if wanted is None else list(wanted)
+    is_share = _is_share_group(cluster, options)
+    committed = (share_offsets.start_offsets if is_share else ask.committed_offsets)(cluster, options.group)
+    places = _scope(cluster, options, committed, is_share=is_share) if wanted is None else list(wanted)
     must_exist(cluster, places)
     starts, ends = (ask.offsets_at(cluster, places, which) for which in (EARLIEST, LATEST))
     must_be_known(places, starts)
@@ -76,26 +81,36 @@ def reset_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
     if not options.to_current:  # --to-current copies committed offsets, even those that are out of range
         new = {place: _within(place, offset, starts[place], ends[place]) for place, offset in new.items()}
     if options.execute:
-        ask.commit(cluster, options.group, new)
+        (share_offsets.alter if is_share else ask.commit)(cluster, options.group, new)
     _show(options, committed, new)
     if not options.execute and not options.json:
         complain("nothing is changed yet; --execute does it")
     return 0
 
 
-def _refuse_if_in_use(cluster: Cluster, group_id: str) -> None:
+def _is_share_group(cluster: Cluster, options: argparse.Namespace) -> bool:
+    """Or whether it will be one. Refuses groups that have members."""
+    group_id = options.group
     group, group_type = ask.describe(cluster, group_id)
-    if group_type not in (ask.CLASSIC, ask.CONSUMER):
+    if group.group_state == ask.DEAD and options.share:
+        group_type = ask.SHARE
+    if group_type not in (ask.CLASSIC, ask.CONSUMER, ask.SHARE):
         raise ClientError(f"{group_id} is a {group_type} group: it has no offsets that could be reset here")
+    if options.share and group_type != ask.SHARE:
+        raise ClientError(f"{group_id} is a {group_type} group, not a share group")
     if group.group_state not in ("Empty", ask.DEAD):
         raise ClientError(f"group {group_id} is {group.group_state}: stop its members first")
+    return group_type == ask.SHARE
 
 
-def _scope(cluster: Cluster, options: argparse.Namespace, committed: Offsets) -> list[TopicPartition]:
+def _scope(
+    cluster: Cluster, options: argparse.Namespace, committed: Offsets, *, is_share: bool
+) -> list[TopicPartition]:
     if options.topic:
         return named_partitions(cluster, options.topic)
     if not committed:
-        raise ClientError(f"group {options.group} has no committed offsets; name a --topic")
+        kind = "start" if is_share else "committed"
+        raise ClientError(f"group {options.group} has no {kind} offsets; name a --topic")
     return sorted(committed)
 
 
@@ -124,7 +139,7 @@ def _targets(
 def _shifted(places: list[TopicPartition], committed: Offsets, ends: Offsets, by: int) -> Offsets:
     missing = [f"{topic}-{partition}" for topic, partition in places if (topic, partition) not in committed]
     if missing and by:
-        raise ClientError(f"no committed offset to shift: {', '.join(missing)}")
+        raise ClientError(f"no offset to shift: {', '.join(missing)}")
     return {place: committed.get(place, ends[place]) + by for place in places}
 
 

@@ -72,8 +72,23 @@ class Stage:
         return code
 
     def command(self, *arguments: str) -> str:
+        done = self._run(*arguments)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def refused(self, *arguments: str) -> str:
+        done = self._run(*arguments)
+        assert done.returncode == 1, done
+        return done.stderr
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [KOHORT, "groups", *arguments, "--bootstrap-server", self.broker.address]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def acquired(answer: Any) -> list[tuple[int, int]]:
+    rows = [row for topic in answer.responses for row in topic.partitions]
+    return [(each.first_offset, each.last_offset) for row in rows for each in row.acquired_records]
 
 
 @pytest.fixture(scope="module")
@@ -190,6 +205,38 @@ def test_kohort_groups_shows_start_offsets_lag_members_and_deliveries(stage: Sta
     members = stage.command("describe", stage.group, "--members").splitlines()
     assert members[2].split()[0] == "m1"
     assert members[2].endswith(f"{stage.topic}(0,1,2)")
+
+
+def test_kohort_groups_sets_and_deletes_the_start_offsets_of_a_share_group(stage: Stage) -> None:
+    stage.peer.append(stage.topic, batch(10))
+    reset = ("reset-offsets", stage.group, "--json")
+    assert "does not exist" in stage.refused("describe", stage.group)
+    stage.command(*reset, "--share", "--topic", f"{stage.topic}:0", "--to-offset", "4", "--execute")
+    assert stage.offsets()[stage.topic, 0] == (4, 6)
+    (shown,) = json.loads(stage.command(*reset, "--to-earliest"))
+    assert (shown["current_offset"], shown["new_offset"]) == (4, 0)
+    assert stage.offsets()[stage.topic, 0] == (4, 6)
+    stage.command(*reset, "--to-earliest", "--execute")
+    assert stage.offsets()[stage.topic, 0] == (0, 10)
+    stage.command(*reset, "--shift-by", "3", "--execute")
+    (member,) = stage.reading("m1")
+    assert acquired(member.fetch((stage.topic, 0))) == [(3, 9)]
+    assert "stop its members first" in stage.refused(*reset, "--to-earliest", "--execute")
+    assert "has members; stop them first" in stage.refused("delete-offsets", stage.group, "--topic", stage.topic)
+    member.close_session()
+    member.leave_group()
+    assert "name no partitions" in stage.refused("delete-offsets", stage.group, "--topic", f"{stage.topic}:0")
+    (deleted,) = json.loads(stage.command("delete-offsets", stage.group, "--topic", stage.topic, "--json"))
+    assert deleted == {"topic": stage.topic, "error": "NONE"}
+    assert stage.offsets() == {}
+    assert "start offsets" in stage.refused(*reset, "--to-earliest")
+    assert f"{stage.topic}: UNKNOWN_TOPIC" in stage.refused("delete-offsets", stage.group, "--topic", stage.topic)
+
+
+def test_a_group_of_another_kind_is_no_share_group(stage: Stage) -> None:
+    stage.story.commit({(stage.topic, 0): 0})
+    said = stage.refused("reset-offsets", stage.group, "--share", "--topic", stage.topic, "--to-latest", "--execute")
+    assert said == f"kohort: {stage.group} is a classic group, not a share group\n"
 
 
 def test_metrics_and_the_log_tell_of_share_groups(tmp_path: Path) -> None:
