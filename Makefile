@@ -115,9 +115,10 @@ bench: install  ## figures for docs/performance.md, with ratios against Apache K
 
 RECORDINGS ?= .rebalances
 
-pictures: install  ## record the three ways of rebalancing, print who paused, draw the pictures of docs/rebalancing.md
+pictures: install  ## record the three ways of rebalancing, print who paused, draw the pictures in docs/
 	$(BIN)/python -m benchmarks.rebalance_pause --clients java --save $(RECORDINGS)
 	$(BIN)/python -m benchmarks.rebalance_pictures $(RECORDINGS) docs
+	$(BIN)/python -m benchmarks.live_page_pictures docs
 
 fuzz: install  ## decode 10 million mutated frames (10 minutes on 2 cores)
 	$(BIN)/python -m benchmarks.fuzz --frames 10000000

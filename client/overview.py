@@ -93,6 +93,26 @@ def _share_lags(coordinator: Client, groups: Sequence[str]) -> dict[str, int]:
     return found
 
 
+def share_starts(cluster: Cluster, groups: Iterable[str]) -> dict[str, Offsets]:
+    """How far share groups have come: where each partition of them starts. Of those that the cluster tells of."""
+    found: dict[str, Offsets] = {}
+    for node_id, some in cluster.coordinators(groups).items():
+        coordinator = cluster.broker(node_id)
+        if not coordinator.offers(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS):
+            continue
+        for few in in_chunks(some, GROUPS_AT_ONCE):
+            asked = [DescribeShareGroupOffsetsRequestGroup(group_id, None) for group_id in few]
+            answer = coordinator.send(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, DescribeShareGroupOffsetsRequest(asked))
+            for group in answer.groups:
+                found[group.group_id] = {
+                    (topic.topic_name, p.partition_index): p.start_offset
+                    for topic in group.topics
+                    for p in topic.partitions
+                    if not p.error_code and p.start_offset >= 0
+                }
+    return found
+
+
 def _lags(cluster: Cluster, committed: dict[str, Offsets]) -> dict[str, int]:
     places = sorted({place for offsets in committed.values() for place in offsets})
     ends: Offsets = {}

@@ -266,7 +266,11 @@ class BrokerSource:
             for place, offset, end in self._share_progress(group_id):
                 seen.add(place)
                 lag = None if end is None else max(0, end - offset)
-                yield PartitionRow(*place, offset, end, lag, None, None, next(iter(held.get(place, ())), None))
+                progress = known.setdefault(place, Progress(offset, now))
+                if progress.offset != offset:
+                    progress.committed(offset, now)
+                rate = progress.rate_at(now)
+                yield PartitionRow(*place, offset, end, lag, rate, None, next(iter(held.get(place, ())), None))
         for number, (place, holders) in enumerate(list(held.items())):
             if place not in seen:
                 end = self._ends(place[0])(place[1])

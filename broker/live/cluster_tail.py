@@ -14,19 +14,20 @@ from threading import Condition, Thread
 from time import monotonic
 from typing import Final
 
-from kohort.broker.live.group import Place
+from kohort.broker.live.group import SHARE, Place
 from kohort.broker.live.log_source import Listed, LogSource
 from kohort.broker.record.copied import FollowedPartition, Truncate, whole_batches
 from kohort.broker.record.follower import Follower
 from kohort.client import ask
 from kohort.client.cluster import Cluster
 from kohort.client.errors import ClientError
+from kohort.client.overview import share_starts
 from kohort.client.settings import ClientSettings
 from kohort.protocol.wire import NO_UUID
 
 MAX_WAITING_BYTES: Final = 32 * 1024 * 1024  # that were fetched and not read yet
 ASK_EVERY_S: Final = 1.0
-PAUSE_FOR_WORK: Final = 5.0  # a pause of so many times what the questions took
+PAUSE_FOR_WORK: Final = 2.0  # a pause of so many times what the questions took
 NAMES_EVERY_S: Final = 10.0
 PLACES_AT_ONCE: Final = 5_000
 ROOM_S: Final = 0.2
@@ -143,13 +144,18 @@ class Questions(Thread):
             self._names_at = monotonic() + NAMES_EVERY_S
             names = {topic.topic_id: topic.name for topic in cluster.metadata(None).topics if topic.topic_id != NO_UUID}
             self._loop.call_soon_threadsafe(self._learn, names)
+        if shares := [group_id for group_id, (kind, _) in (self._source.listed or {}).items() if kind == SHARE]:
+            self._loop.call_soon_threadsafe(self._source.take_share_starts, share_starts(cluster, shares))
         places = iter(asyncio.run_coroutine_threadsafe(self._places(), self._loop).result())
         while some := list(islice(places, PLACES_AT_ONCE)):
             self._loop.call_soon_threadsafe(self._source.ends.update, _ends(cluster, some))
 
     def _listed(self, cluster: Cluster) -> Listed | None:
         """Without a right to groups a broker lists none: then states are inferred from the log."""
-        listed = {each.group_id: (each.group_type or "classic", each.group_state) for each in ask.list_groups(cluster)}
+        listed = {
+            each.group_id: ((each.group_type or "classic").lower(), each.group_state)
+            for each in ask.list_groups(cluster)
+        }
         return listed or None
 
     def _learn(self, names: dict[bytes, str | None]) -> None:

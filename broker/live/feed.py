@@ -227,10 +227,14 @@ class Feed:
         watchers.add(news)
         self.source.watched(group_id, len(watchers))
         told: tuple[int, dict[str, Any]] = (-1, {})
+        told_about: dict[str, Any] = {}
         not_before = 0.0
         try:
             yield b"retry: 1000\n\n"
             while True:
+                if (about := self.source.about()) != told_about:
+                    told_about = about
+                    yield event("about", about)
                 history = self.source.histories.get(group_id)
                 version = -2 if history is None else history.version
                 details = self.source.details(group_id)

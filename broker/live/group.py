@@ -119,9 +119,11 @@ class Progress:
         else:
             self.offset = offset
 
-    def rate_at(self, now_ms: int) -> float:
-        """A partition that is not committed any more comes to rest."""
+    def rate_at(self, now_ms: int) -> float | None:
+        """A partition that is not committed any more comes to rest. None: only one commit is known, and it is new."""
         silent = now_ms - self.at_ms
+        if not self.count and silent <= self.WINDOW_MS:
+            return None
         return self.rate if silent <= self.WINDOW_MS else self.rate * self.WINDOW_MS / silent
 
 

@@ -115,6 +115,18 @@ class LogSource:
             if group is not None and before.get(group_id) != told:
                 self.histories.changed(group)
 
+    def take_share_starts(self, told: Mapping[str, Mapping[Place, int]]) -> None:
+        """How far share groups have come stands in another log, so it is asked for. When it moves, that is a commit."""
+        now = self.now_ms()
+        for group_id, starts in told.items():
+            group = self.histories.get(group_id)
+            if group is None:
+                continue
+            for place, offset in starts.items():
+                known = group.commits.get(place)
+                if known is None or known.offset != offset:
+                    self.histories.committed(group, place, offset, now)
+
     def places(self) -> Iterator[list[Place]]:
         """Partitions that have commits or owners, in steps."""
         for group in list(self.histories.groups.values()):

@@ -35,7 +35,7 @@ TYPES: Final = {
 }  # fmt: skip
 SCRIPTS_AND_STYLE: Final = (
     "style.css", "icon.svg", "page.js", "dom.js", "colours.js", "overview.js", "group.js", "strip.js", "timeline.js",
-    "feed.js", "format.js",
+    "feed.js", "format.js", "chart.js", "tables.js", "trend.js",
 )  # fmt: skip
 # Nothing from elsewhere, no script or style in the page itself, and nobody may show the page inside another.
 POLICY: Final = (

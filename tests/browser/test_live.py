@@ -217,9 +217,51 @@ def test_names_that_attack_are_shown_harmlessly(stage: Stage, browser: Browser, 
             page.until("document.getElementById('search') !== null")
     with browser.open(f"{stage.page}/#/group/attacked members") as page:
         page.until("document.querySelector('.members .row:not([hidden])')")
-        assert "<img src=x" in page.run("document.querySelector('.members .cell.name').textContent")
+        assert "<img src=x" in page.run("document.querySelector('.members .cell.member').textContent")
         page.screenshot(picture_folder(tmp_path) / "live-attacked.png")
         is_quiet(page, stage)
+
+
+def test_partitions_are_sorted_by_lag_and_owners_have_a_legend(stage: Stage, browser: Browser) -> None:
+    with browser.open(f"{stage.page}/#/group/billing") as page:
+        page.until("document.querySelectorAll('.partitions .row:not([hidden])').length === 8")
+        page.run("document.querySelector('.partitions button.head.lag').click()")
+        lags = """[...document.querySelectorAll('.partitions .row:not([hidden])')]
+          .sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top)
+          .map((row) => Number(row.querySelector('.cell.lag').textContent)).join()"""
+        page.until(f"{lags} === '57,56,55,54,53,52,51,50'")
+        names = page.run("[...document.querySelectorAll('.legend .key bdi')].map((each) => each.textContent)")
+        assert {"kohort-cli · billing-1", "kohort-cli · billing-2"} <= set(names)
+        is_quiet(page, stage)
+
+
+def test_lag_is_judged_and_a_search_without_result_says_so(stage: Stage, browser: Browser) -> None:
+    with browser.open(f"{stage.page}/#/group/rest-00001") as page:
+        page.until("document.querySelector('.verdict')?.textContent.startsWith('nobody reads')")
+        page.run("location.hash = '#/'")
+        all_groups(page)
+        search(page, "no such group")
+        page.until("!document.querySelector('.none').hidden")
+        page.run("document.querySelector('.none button').click()")
+        all_groups(page)
+        is_quiet(page, stage)
+
+
+TREND = """import('/live/trend.js').then(({ Trend }) => {
+  const told = { known: new Trend(), saw: new Trend(), grows: new Trend(), falls: new Trend() };
+  told.known.tell(0, 100);
+  for (let second = 0; second <= 60; second += 1) {
+    told.saw.tell(second * 1000, 5 + second % 5 * 100);
+    told.grows.tell(second * 1000, second * 30 + second % 5 * 100);
+    told.falls.tell(second * 1000, 10_000 - second * 50);
+  }
+  return Object.fromEntries(Object.entries(told).map(([name, trend]) => [name, trend.perSecond()]));
+})"""
+
+
+def test_the_trend_of_lag_is_that_of_its_troughs(stage: Stage, browser: Browser) -> None:
+    with browser.open(f"{stage.page}/") as page:
+        assert page.run(TREND) == {"known": None, "saw": 0, "grows": 30, "falls": -50}
 
 
 def test_a_broker_that_goes_away_is_said_to_be_gone_and_found_again(browser: Browser, tmp_path: Path) -> None:

@@ -104,6 +104,9 @@ class ShareMember:
     def beat(self) -> None:
         self._send(ShareGroupHeartbeatRequest(self.group, self.member, self.epoch))
 
+    def leave(self) -> None:
+        self._send(ShareGroupHeartbeatRequest(self.group, self.member, -1))
+
 
 class ClassicMember:
     """The only member of a classic group. The broker must not wait for others to join."""

@@ -130,6 +130,7 @@ def test_a_rebalance_is_told_within_a_second(box: Box) -> None:
 def _a_rebalance_is_told(box: Box, group: str, first: Consumer, overview: Events, one: Events) -> None:
     while next(overview)[0] != "now":
         pass
+    assert next(one)[0] == "about"
     name, told = next(one)
     assert (name, told["rebalance_count"]) == ("group", 1)
     second = Consumer(box.client, group, "second", ["t"])

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from kohort.client.client import Client
+from kohort.protocol.api_keys import ApiKey
 from tests.clients.kohort import KohortProcess
-from tests.live.members import ClassicMember, Consumer, commit, make_topic, produce, settle
+from tests.live.members import ClassicMember, Consumer, ShareMember, commit, make_topic, produce, settle
 from tests.live.web import ask
+from tests.share_requests import alter_offsets_request
 
 KOHORT = str(Path(sys.executable).with_name("kohort"))
 PATIENCE_S = 30.0
@@ -53,6 +55,7 @@ def row(page: str, group: str) -> dict[str, Any] | None:
 
 def test_a_cluster_and_its_folders_show_the_same_groups_and_follow_them(tmp_path: Path) -> None:
     settings = {"group.initial.rebalance.delay.ms": "0", "group.consumer.assignment.interval.ms": "0"}
+    settings |= {"group.share.assignment.interval.ms": "0"}
     recording = tmp_path / "recording"
     with KohortProcess(tmp_path / "broker", **settings) as process, Client(process.address) as client:
         make_topic(client, "t", 4)
@@ -61,6 +64,7 @@ def test_a_cluster_and_its_folders_show_the_same_groups_and_follow_them(tmp_path
         settle(first)
         first.commit("t", {0: 4})
         ClassicMember(client, "old", {"t": [0, 1]}, instance="static")
+        _a_share_group(client, "shared")
         record = subprocess.Popen(
             [KOHORT, "record", str(recording), "--bootstrap-server", process.address], stderr=subprocess.DEVNULL
         )
@@ -78,10 +82,22 @@ def test_a_cluster_and_its_folders_show_the_same_groups_and_follow_them(tmp_path
                 commit(client, "simple", "t", {1: 1})
                 for page in (cluster, data, copy):
                     _has_grown(page)
+                shared = until(lambda: (found := row(cluster, "shared")) and found["lag"] is not None and found)
+                assert (shared["type"], shared["lag"]) == ("share", 6), "how far it has come stands in no offsets topic"
                 assert 'kohort_group_member_count{group="new"} 2' in ask(f"{cluster}/metrics").body.decode()
         finally:
             record.terminate()
             record.wait(30)
+
+
+def _a_share_group(client: Client, group: str) -> None:
+    """Its only member gets all partitions, and somebody says that it has read four records of the first."""
+    member = ShareMember(client, group, "sharer", ["t"])
+    while len(member.assigned) < 4:
+        member.beat()
+    member.leave()
+    answer = client.send(ApiKey.ALTER_SHARE_GROUP_OFFSETS, alter_offsets_request(group, {("t", 0): 4}))
+    assert not answer.error_code, answer
 
 
 def _looks_right(page: str, *, has_ends: bool) -> None:

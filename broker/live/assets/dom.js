@@ -28,7 +28,7 @@ export function followTips() {
   const tip = document.getElementById("tip");
   const hide = () => { tip.hidden = true; };
   document.addEventListener("pointermove", (event) => {
-    const target = event.target.closest && event.target.closest("[data-tip], canvas");
+    const target = event.target.closest && event.target.closest("[data-tip], canvas, .chart");
     const text = target && (target.tipAt ? target.tipAt(event) : target.getAttribute("data-tip"));
     if (!text) { hide(); return; }
     say(tip, text);

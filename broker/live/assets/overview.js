@@ -2,9 +2,11 @@
 
 import { VirtualRows, el, say } from "./dom.js";
 import { watch } from "./feed.js";
-import { ago, number, plural, safe, short } from "./format.js";
+import { ago, number, plural, rate, safe, short } from "./format.js";
+import { Trend, trendClass } from "./trend.js";
 
 const HEIGHT = 38;
+const QUIET_MS = 60e3; // a group with lag that has not committed for so long is suspicious
 // Columns of a row as it comes: see rows.py.
 const [NAME, KEY, TYPE, STATE, MEMBERS, LAG, MAX_LAG, LAST_COMMIT, REBALANCES, UNOWNED] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 const COLUMNS = [
@@ -13,6 +15,7 @@ const COLUMNS = [
   { id: "state", name: "State", at: STATE },
   { id: "members", name: "Members", at: MEMBERS, down: true, tip: "Members that the group has now" },
   { id: "lag", name: "Lag", at: LAG, down: true, tip: "Records behind the committed offsets, of all partitions" },
+  { id: "trend", name: "Trend", at: null, down: true, tip: "Records per second by which lag grows ▲ or shrinks ▼, in the last half minute; known after 20 s" },
   { id: "commit", name: "Last commit", at: LAST_COMMIT, down: true, tip: "How long ago the group has committed" },
   { id: "rebalances", name: "Rebalances / h", at: REBALANCES, down: true, tip: "In the last hour, as far as they were seen" },
 ];
@@ -31,12 +34,13 @@ export function showOverview(content, tell) {
   const tiles = ["groups", "members", "lag", "rebalances", "unsettled"].map((id) => tile(id));
   const search = el("input", { type: "search", id: "search", placeholder: "Search groups  ( / )", "aria-label": "Search groups", autocomplete: "off", spellcheck: "false" });
   search.value = kept.query;
-  const filters = [["all", "All"], ["classic", "Classic"], ["consumer", "KIP-848"], ["share", "Share"], ["unsettled", "Rebalancing"], ["lagging", "Lagging"], ["empty", "Empty"]]
+  const filters = [["all", "All"], ["classic", "Classic"], ["consumer", "KIP-848"], ["share", "Share"], ["unsettled", "Rebalancing"], ["lagging", "Lagging"], ["growing", "Growing lag"], ["empty", "Empty"]]
     .map(([id, name]) => el("button", { type: "button", class: "chip", "data-filter": id, onclick: () => { kept.filter = id; sift(); } }, name));
   const count = el("span", { class: "count", role: "status" });
   const heads = COLUMNS.map((column) => el("button", { type: "button", role: "columnheader", class: "head " + column.id, "data-tip": column.tip, onclick: () => sortBy(column) }, column.name));
+  const none = el("p", { class: "none", hidden: true }, "No group fits. ", el("button", { type: "button", class: "chip", onclick: () => { kept.filter = "all"; search.value = kept.query = ""; sift(); search.focus(); } }, "Show all"));
   const box = el("div", { class: "list", tabindex: "0", role: "grid", "aria-label": "Groups" });
-  const table = el("div", { class: "card groups" }, el("div", { class: "heads", role: "row" }, heads), box);
+  const table = el("div", { class: "card groups" }, el("div", { class: "heads", role: "row" }, heads), box, none);
   const nothing = el("p", { class: "empty" }, "No groups yet. They appear here as soon as a consumer joins or commits.");
   content.append(
     el("section", { class: "tiles" }, tiles.map((each) => each.element)),
@@ -60,6 +64,7 @@ export function showOverview(content, tell) {
     share: (row) => row[TYPE] === "share",
     unsettled: (row) => !CALM.has(row[STATE]),
     lagging: (row) => row[LAG] > 0,
+    growing: (row) => row.trend.perSecond() > 0,
     empty: (row) => row[MEMBERS] === 0,
   };
 
@@ -73,10 +78,12 @@ export function showOverview(content, tell) {
       if (fits(row) && words.every((word) => row.lower.includes(word))) shown.push(row);
     }
     const { at } = COLUMNS.find((column) => column.id === kept.sort);
+    if (at === null) for (const row of shown) row.perSecond = row.trend.perSecond();
+    const value = at === null ? (row) => row.perSecond : (row) => row[at];
     const sign = kept.down ? -1 : 1;
     const byName = (a, b) => a.lower < b.lower ? -1 : a.lower > b.lower ? 1 : 0;
     shown.sort(at === NAME ? (a, b) => sign * byName(a, b) : (a, b) => {
-      const [x, y] = [a[at], b[at]];
+      const [x, y] = [value(a), value(b)];
       if (x === y) return byName(a, b);
       if (x === null || y === null) return x === null ? 1 : -1;
       return (x < y ? -1 : 1) * sign;
@@ -86,6 +93,9 @@ export function showOverview(content, tell) {
     say(count, shown.length === groups.size ? plural(groups.size, "group") : `${number(shown.length)} of ${plural(groups.size, "group")}`);
     nothing.hidden = !received || groups.size > 0;
     table.hidden = received && groups.size === 0;
+    none.hidden = shown.length > 0;
+    box.hidden = shown.length === 0;
+    box.style.setProperty("--rows", String(shown.length));
     rows.show(shown);
     sum();
   }
@@ -116,11 +126,11 @@ export function showOverview(content, tell) {
   // --- rows
 
   function makeRow() {
-    const cells = { name: el("a", { class: "name" }), type: el("span", { class: "kind" }), state: el("span", { class: "state" }), members: el("span"), lag: el("span"), commit: el("span"), rebalances: el("span") };
+    const cells = { name: el("a", { class: "name" }), type: el("span", { class: "kind" }), state: el("span", { class: "state" }), members: el("span"), lag: el("span", { class: "value" }), trend: el("span"), commit: el("span"), rebalances: el("span") };
     const bar = el("i", { class: "bar" });
     const row = el("div", { class: "row", role: "row" },
       el("span", { class: "cell group" }, el("bdi", {}, cells.name)), el("span", { class: "cell type" }, cells.type), el("span", { class: "cell state" }, cells.state),
-      el("span", { class: "cell members" }, cells.members), el("span", { class: "cell lag" }, bar, cells.lag), el("span", { class: "cell commit" }, cells.commit), el("span", { class: "cell rebalances" }, cells.rebalances));
+      el("span", { class: "cell members" }, cells.members), el("span", { class: "cell lag" }, bar, cells.lag), el("span", { class: "cell trend" }, cells.trend), el("span", { class: "cell commit" }, cells.commit), el("span", { class: "cell rebalances" }, cells.rebalances));
     row.addEventListener("click", (event) => { if (!event.target.closest("a") && row.group) open(row.group); });
     return Object.assign(row, { cells, bar });
   }
@@ -142,8 +152,12 @@ export function showOverview(content, tell) {
     say(cells.members, number(group[MEMBERS]));
     say(cells.lag, short(group[LAG]));
     cells.lag.title = group[MAX_LAG] === null ? "" : `most in one partition: ${number(group[MAX_LAG])}`;
+    const perSecond = group.trend.perSecond();
+    say(cells.trend, perSecond ? `${perSecond > 0 ? "▲" : "▼"} ${rate(Math.abs(perSecond))}/s` : perSecond === null || !group[LAG] ? "" : "steady");
+    cells.trend.dataset.trend = trendClass(perSecond);
     row.bar.style.width = group[LAG] ? `${Math.max(2, 60 * Math.sqrt(group[LAG] / most))}px` : "0";
     say(cells.commit, ago(group[LAST_COMMIT], now));
+    cells.commit.classList.toggle("late", group[LAG] > 0 && group[LAST_COMMIT] !== null && now - group[LAST_COMMIT] > QUIET_MS);
     say(cells.rebalances, number(group[REBALANCES]));
     cells.rebalances.classList.toggle("many", group[REBALANCES] >= 10);
     row.classList.toggle("unowned", group[UNOWNED] > 0);
@@ -171,6 +185,8 @@ export function showOverview(content, tell) {
       row.shown = before ? before.shown : safe(row[NAME]);
       row.lower = before ? before.lower : row.shown.toLowerCase();
       row.freshUntil = fresh && before && (before[REBALANCES] < row[REBALANCES] || before[STATE] !== row[STATE]) ? now + 2500 : before ? before.freshUntil : 0;
+      row.trend = before ? before.trend : new Trend();
+      row.trend.tell(now, row[LAG]);
       groups.set(id, row);
     }
     changed();
@@ -186,7 +202,11 @@ export function showOverview(content, tell) {
       if (!received) { received = true; changed(); restore(); } else rows.draw();
     },
   });
-  const ticker = setInterval(() => { now += 1000; rows.draw(); }, 1000);
+  const ticker = setInterval(() => {
+    now += 1000;
+    for (const row of groups.values()) row.trend.tell(now, row[LAG]);
+    if (kept.sort === "trend" || kept.filter === "growing") changed(); else rows.draw();
+  }, 1000);
 
   function restore() {
     setTimeout(() => { if (kept.top) box.scrollTop = kept.top; }, 60);

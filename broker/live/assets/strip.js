@@ -19,6 +19,7 @@ export class Strip {
     this.window = 10 * 60e3;
     this.offset = 0; // the server's clock minus ours
     this.chosen = null;
+    this.lifted = null; // a person; the others fade
     this.patterns = new Map();
     this.ended = false;
     this.hits = [];
@@ -27,6 +28,8 @@ export class Strip {
     this.watcher.observe(canvas.parentElement);
     this.timer = setInterval(() => { if (!document.hidden) requestAnimationFrame(() => this.draw()); }, 250);
   }
+
+  lift(person) { this.lifted = person; this.draw(); }
 
   end() { this.ended = true; clearInterval(this.timer); this.watcher.disconnect(); }
 
@@ -146,12 +149,14 @@ export class Strip {
         height /= place.lanes.size;
         y += height * place.lanes.get(person);
       }
+      pen.globalAlpha = this.lifted === null || this.lifted === person ? 1 : 0.2;
       pen.fillStyle = memberColour(person);
       box(pen, left, y + 1, wide, height - 2, round ? Math.min(3, wide / 2, height / 3) : 0);
       const pattern = this.pattern(pen, person, colour);
       if (pattern) { pen.fillStyle = pattern; box(pen, left, y + 1, wide, height - 2, 0); }
       this.hits.push([left, y, wide, height, bar]);
     }
+    pen.globalAlpha = 1;
   }
 
   pattern(pen, person, colour) {

@@ -10,7 +10,7 @@ export class Timeline {
     this.items = new Map();
     this.explanations = new Map(); // by epoch
     this.list = el("ol", { class: "timeline" });
-    this.none = el("p", { class: "empty" }, "No rebalance was seen yet.");
+    this.none = el("p", { class: "note" }, "No rebalance was seen yet. The next one is shown here as it happens.");
     holder.append(this.list, this.none);
   }
 
@@ -53,10 +53,10 @@ export class Timeline {
       el("i", { class: "dot", style: { background: each.colour } }),
       el("div", { class: "when" }, el("time", { datetime: new Date(each.at).toISOString(), title: moment(each.at) }, clock(each.at)), el("span", { class: "ago" })),
       el("div", { class: "what" },
-        el("p", { class: "cause" }, each.cause ? el("bdi", {}, safe(sentence(each.cause))) : "Rebalance", el("span", { class: "epoch" }, `${word} ${each.epoch}`), !each.over && el("span", { class: "badge moving" }, "in progress")),
+        el("p", { class: "cause" }, each.cause ? el("bdi", {}, safe(sentence(each.cause))) : "Rebalance", el("span", { class: "epoch" }, `${word} ${each.epoch}`), !each.over && el("span", { class: "badge moving" }, "in progress"), why && why.lines.length > 1 && el("button", { type: "button", class: "more", tabindex: "-1" }, "more")),
         el("p", { class: "explanation" }, brief(safe(why ? why.lines[0][1] : each.explanation))),
         why && why.lines.length > 1 ? el("dl", { class: "why" }, why.lines.slice(1).flatMap(([label, text]) => [el("dt", {}, label), el("dd", {}, brief(safe(text)))])) : null,
-        each.joined.length || each.left.length ? el("p", { class: "names" }, each.joined.map((name) => el("span", { class: "joined" }, "+ ", el("bdi", { title: safe(name) }, brief(safe(name))))), each.left.map((name) => el("span", { class: "left" }, "− ", el("bdi", { title: safe(name) }, brief(safe(name)))))) : null),
+        each.joined.length + each.left.length > (why ? 1 : 0) ? el("p", { class: "names" }, each.joined.map((name) => el("span", { class: "joined" }, "+ ", el("bdi", { title: safe(name) }, brief(safe(name))))), each.left.map((name) => el("span", { class: "left" }, "− ", el("bdi", { title: safe(name) }, brief(safe(name)))))) : null),
       el("div", { class: "cost" }, el("b", {}, each.duration_ms === null ? "–" : duration(each.duration_ms)), bar, el("span", {}, plural(each.members, "member"), ", ", `${each.moved} moved`)),
     ];
   }
@@ -66,7 +66,11 @@ export class Timeline {
   }
 
   mark(number, scroll) {
-    for (const [each, item] of this.items) item.classList.toggle("chosen", each === number);
+    for (const [each, item] of this.items) {
+      item.classList.toggle("chosen", each === number);
+      const more = item.querySelector(".more");
+      if (more) say(more, each === number ? "less" : "more");
+    }
     const item = this.items.get(number);
     if (item && scroll) item.scrollIntoView({ block: "nearest" });
   }
