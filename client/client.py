@@ -28,7 +28,7 @@ _length = Struct(">i").unpack
 _error_code = Struct(">h").unpack_from
 
 MAX_ANSWER_BYTES = 1 << 30  # no broker sends more; the first four bytes of HTTP, read as a length, would be more
-SETUP_TIMEOUT_S = 5.0  # to connect, and for each of the first answers: a wrong address must be told soon
+SETUP_TIMEOUT_S = 3.5  # to connect, and for each of the first answers: with its start, a command tells within 5 s
 VERSIONS_VERSION = 3  # of ApiVersions; brokers before Kafka 2.4 answer it with an error, and are asked with 0
 RENEW_AT = 0.85  # of a session's lifetime: then the client proves again who it is
 TLS_RECORDS = (0x15, 0x16)  # the first byte of an alert, and of a handshake

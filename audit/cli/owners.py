@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kohort.audit.owners.time_machine import Owner
 
 HEADS = ("topic", "partition", "owner", "client", "host", "since", "generation", "committed", "at")
+MAX_COLUMN = 200  # a name of 32 kB does not make every line as long
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +73,7 @@ def _print(owners: list[Owner]) -> None:
         for owner in owners
     ]  # fmt: skip
     rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
+    widths = [min(max(map(len, column)), MAX_COLUMN) for column in zip(HEADS, *rows, strict=True)]
     for row in (HEADS, *rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 

@@ -189,10 +189,12 @@ def _print_json(explanations: list[Explanation]) -> None:
 
 def _complain_of_unknown(source: Source, group_id: str) -> None:
     from kohort.broker.why.lookalikes import lookalikes
+    from kohort.history.words import shown
 
     near, count = lookalikes(group_id, source.group_ids())
+    group_id = shown(group_id)
     if near:
-        complain(f"there is no group {group_id} in the log; did you mean {', '.join(near)}?")
+        complain(f"there is no group {group_id} in the log; did you mean {', '.join(map(shown, near))}?")
     elif count:
         complain(f"there is no group {group_id} in the log, and none of its {count} groups looks like it")
     else:

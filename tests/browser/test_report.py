@@ -14,7 +14,7 @@ from kohort.audit.report.page import page as html_page
 from kohort.audit.report.payload import payload
 from tests.audit.report.example import START_MS, Example
 from tests.audit.report.frames import source_without_spark
-from tests.audit.report.stories import a_troubled_night, many_groups
+from tests.audit.report.stories import EVIL, a_troubled_night, many_groups
 from tests.browser.chromium import Browser, Page, chromium, need_chromium
 from tests.browser.pictures import picture_folder
 
@@ -59,6 +59,8 @@ def _look_at_it_in_light(browser: Browser, report: Path, pictures: Path, message
         shown = page.text()
         missing = [message for message in messages if message not in shown]
         assert missing == []
+        assert "evil\\x1b[31m\\u{202e}knab\\u{2066}\\u{200b}" in shown
+        assert not set(shown) & set(EVIL).difference("evil[31mknab")
         for said in ("orders-billing", "not a log folder", "no broker was named with --baseline", "fraud-scoring"):
             assert said in shown
         page.run("document.querySelectorAll('details.rule').forEach((rule) => { rule.open = false; })")

@@ -1,5 +1,5 @@
-"""Recording and auditing a real Kafka of three nodes, with TLS, SCRAM and ACLs, as a user that may only read the log of
-consumer offsets and describe things."""
+"""Recording, auditing, explaining and showing a real Kafka of three nodes, with TLS, SCRAM and ACLs, as a user that may
+only read the log of consumer offsets and describe things."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from kohort.broker.record.recorder import OFFSETS_TOPIC
 from kohort.client.cluster import Cluster
 from kohort.protocol.record_batch import parse_header
 from tests.kafka.secure_cluster import NODES, SecureCluster
+from tests.live.test_ui_command import row, ui, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.story]
 
@@ -140,23 +141,33 @@ def leader_with_most(cluster: SecureCluster) -> int:
     return max(NODES[1:], key=leaders.count)
 
 
-def test_a_reader_records_and_audits_while_a_leader_is_killed(cluster: SecureCluster, tmp_path: Path) -> None:
+def test_a_reader_records_audits_asks_why_and_looks_while_a_leader_is_killed(
+    cluster: SecureCluster, tmp_path: Path
+) -> None:
     folder = tmp_path / "recording"
     config = str(cluster.client_properties(READER, PASSWORD))
     work = Work(cluster.internal)
     try:
         work.wait_for_rounds(1)
-        with recorder(cluster, folder) as process:
+        with (
+            ui("--bootstrap-server", cluster.secure, "--command-config", config) as page,
+            recorder(cluster, folder) as process,
+        ):
             work.wait_for_rounds(2)
+            rebalances = explained(cluster, config)
+            shown(page, work)
             victim = leader_with_most(cluster)
             cluster.kill(victim)
             work.wait_for_rounds(2)
+            assert explained(cluster, config) > rebalances
+            shown(page, work)
             owners = kohort(
                 "audit", "owners", f"kafka://{cluster.secure}", "--group", GROUPS[0], "--at", "0s", "--json",
                 "--command-config", config,
             )  # fmt: skip
             cluster.start_again(victim)
             work.wait_for_rounds(2)
+            shown(page, work)
             process.send_signal(signal.SIGTERM)
             told = process.communicate(timeout=TIMEOUT_S)[1]
         assert process.returncode == 0, told
@@ -170,6 +181,29 @@ def test_a_reader_records_and_audits_while_a_leader_is_killed(cluster: SecureClu
         assert process.returncode == 0, told
     compare(cluster, folder)
     audits_agree(cluster, folder, config, tmp_path)
+
+
+def explained(cluster: SecureCluster, config: str) -> int:
+    """`kohort why` tells of each group who came last. Returns the generation or epoch of the last rebalances, added."""
+    found = 0
+    for group in (GROUPS[0], GROUPS[1]):  # a classic group, and one of KIP-848
+        done = kohort("why", group, "--bootstrap-server", cluster.secure, "--command-config", config, "--json")
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        assert {each["type"] for each in told} == {"consumer" if group.endswith("1") else "classic"}
+        assert {each["cause"]["code"] for each in told} <= {"group started", "member left", "member joined"}, told
+        found += told[-1]["generation"]
+    return found
+
+
+def shown(page: str, work: Work) -> None:
+    """The page has all groups, and goes on following them."""
+    seen = {group: found for group in GROUPS if (found := until(lambda: row(page, group)))}  # noqa: B023
+    assert seen.keys() == set(GROUPS)
+    assert {found["type"] for found in seen.values()} == {"classic", "consumer"}
+    before = [found["last_commit_ms"] for found in seen.values()]
+    work.wait_for_rounds(1)
+    until(lambda: all(row(page, group)["last_commit_ms"] > at for group, at in zip(GROUPS, before, strict=True)))  # type: ignore[index]
 
 
 def compare(cluster: SecureCluster, folder: Path) -> None:
@@ -212,24 +246,39 @@ def _words(finding: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(finding[name] for name in ("check", "group_id", "topic", "partition", "message"))
 
 
-@pytest.mark.parametrize("command", [("record", "DIR"), ("audit",), ("audit", "owners"), ("audit", "follow")])
-def test_what_a_user_may_not_do_is_told_in_words(
-    cluster: SecureCluster, tmp_path: Path, command: tuple[str, ...]
-) -> None:
+COMMANDS = {
+    "record": "record DIR --bootstrap-server ADDRESS",
+    "audit": "audit kafka://ADDRESS",
+    "owners": "audit owners kafka://ADDRESS --group g --at 1h",
+    "follow": "audit follow kafka://ADDRESS",
+    "why": "why g --bootstrap-server ADDRESS",
+    "ui": "ui --port 0 --bootstrap-server ADDRESS",
+    "groups": "groups list --bootstrap-server ADDRESS",
+    "group": "groups describe g --bootstrap-server ADDRESS",
+    "topics": "topics describe orders --bootstrap-server ADDRESS",
+    "transactions": "transactions describe t --bootstrap-server ADDRESS",
+}
+RIGHTS = dict.fromkeys(COMMANDS, f"the user needs READ and DESCRIBE on the topic {OFFSETS_TOPIC}") | {
+    "groups": None,  # a cluster lists what the user may see: nothing
+    "group": "the user has no right to this group (DESCRIBE to see it)",
+    "topics": "the user has no right to this topic (DESCRIBE to see it",
+    "transactions": "the user has no right to this transactional id (DESCRIBE to see it",
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_a_user_may_not_do_is_told_in_words(cluster: SecureCluster, tmp_path: Path, name: str) -> None:
     def refused(address: str, user: str, password: str) -> str:
-        config = str(cluster.client_properties(user, password))
-        if command[0] == "record":
-            place = [str(tmp_path / "recording"), "--bootstrap-server", address]
-        else:
-            place = [f"kafka://{address}"] + (["--group", "g", "--at", "1h"] if "owners" in command else [])
+        words = COMMANDS[name].replace("DIR", str(tmp_path / "recording")).replace("ADDRESS", address).split()
         started = monotonic()
-        done = kohort(*[word for word in command if word != "DIR"], *place, "--command-config", config)
-        print(f"{' '.join(command)}: {monotonic() - started:.1f} s: {done.stderr.strip()}")
-        assert done.returncode in (1, 2)
-        assert len(done.stderr.strip().splitlines()) == 1
+        done = kohort(*words, "--command-config", str(cluster.client_properties(user, password)))
+        print(f"{name}: {monotonic() - started:.1f} s: {done.stderr.strip()}")
+        assert done.returncode in (1, 2), done.stdout
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
         return done.stderr
 
     assert "refuses the credentials of reader" in refused(cluster.secure, READER, "wrong")
-    assert f"the user needs READ and DESCRIBE on the topic {OFFSETS_TOPIC}" in refused(cluster.secure, NOBODY, PASSWORD)
     assert "no broker answers at 127.0.0.1:1" in refused("127.0.0.1:1", READER, PASSWORD)
     assert "speaks no TLS" in refused(cluster.internal.split(",")[0], READER, PASSWORD)
+    if (needs := RIGHTS[name]) is not None:
+        assert needs in refused(cluster.secure, NOBODY, PASSWORD)

@@ -1,5 +1,12 @@
-// Makes elements, words and numbers. Everything from the log is inserted as text, never as HTML.
+// Makes elements, words and numbers. Everything from the log is inserted as text, never as HTML, and what would not be
+// shown as it is, such as marks that turn the direction of writing, is written out.
 
+const SHOWN = ["data-tip", "aria-label", "title"];  // the other attributes are for programs
+const UNSAFE = /(?!\n)[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu;
+const safe = (value) => typeof value !== "string" ? value : value.replace(UNSAFE, (char) => {
+  const code = char.codePointAt(0);
+  return code < 256 ? "\\x" + code.toString(16).padStart(2, "0") : `\\u{${code.toString(16)}}`;
+});
 const SVG = "http://www.w3.org/2000/svg";
 const SEVERITIES = ["critical", "error", "warning", "info"];
 
@@ -7,10 +14,10 @@ function put(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : value);
+    else element.setAttribute(name, value === true ? "" : SHOWN.includes(name) ? safe(value) : value);
   }
   for (const child of children.flat(2)) {
-    if (child !== null && child !== undefined && child !== false) element.append(child);
+    if (child !== null && child !== undefined && child !== false) element.append(safe(child));
   }
   return element;
 }

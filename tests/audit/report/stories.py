@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tests.audit.report.example import MINUTE_MS, START_MS, Example
 
+EVIL = "evil\x1b[31m\u202eknab\u2066\u200b"  # escapes of a terminal, marks that turn the direction of writing
+
 
 def a_troubled_night(seed: int = 6) -> Example:
-    """Seven groups with something to see each."""
+    """Eight groups with something to see each."""
     night = Example(seed)
     orders = {"orders": 12, "refunds": 4}
     night.generations(
@@ -30,6 +32,7 @@ def a_troubled_night(seed: int = 6) -> Example:
     night.commits("fraud-scoring", {"transactions": 6}, count=60, minutes=90)
     night.commits("reporting-nightly", {"ledger": 3}, count=1, minutes=1)
     night.generations("<script>alert(1)</script>&amp;", {"t": 1}, rebalances=1, members=1)
+    night.generations(EVIL, {"u": 1}, rebalances=1, members=1)
     night.commits("idle-but-committing", {"heartbeats": 2}, count=400, minutes=1440)
     night.finding(
         "offset_rewind",
