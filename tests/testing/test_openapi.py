@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from tests.testing.test_control import Control, member, poll, serve_test
 
 FILE = Path(__file__).parent.parent.parent / "docs" / "test-control.openapi.yaml"
 DOCUMENT: dict[str, Any] = yaml.safe_load(FILE.read_text())
+PAGE = FILE.with_name("testing-other-languages.md").read_text()
 METHODS = ("get", "post", "delete")
 
 
@@ -50,7 +52,7 @@ class CheckedControl(Control):
         self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
         status, told = super().ask(method, path, body, headers)
-        template, operation = self._operation(method, path.partition("?")[0])
+        template, operation = operation_of(method, path.partition("?")[0])
         answers = operation["responses"]
         content = resolved(answers.get(str(status), answers["default"]))["content"]
         _check(content["application/json"]["schema"], told)
@@ -60,11 +62,12 @@ class CheckedControl(Control):
                 _check(operation["requestBody"]["content"]["application/json"]["schema"], body)
         return status, told
 
-    def _operation(self, method: str, path: str) -> tuple[str, dict[str, Any]]:
-        for known, template, operation in operations():
-            if known == method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path):
-                return template, operation
-        raise AssertionError(f"the file does not have {method} {path}")
+
+def operation_of(method: str, path: str) -> tuple[str, dict[str, Any]]:
+    for known, template, operation in operations():
+        if known == method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path):
+            return template, operation
+    raise AssertionError(f"the file does not have {method} {path}")
 
 
 def _check(schema: dict[str, Any], value: object) -> None:
@@ -73,6 +76,16 @@ def _check(schema: dict[str, Any], value: object) -> None:
 
 def test_it_is_an_openapi_file() -> None:
     validate(DOCUMENT)
+
+
+def test_the_requests_that_the_page_for_other_languages_shows_are_as_the_file_says() -> None:
+    shown = re.findall(r"^    curl (?:-X (\w+) |--json '(.*)' )?\$HTTP(/\S+)(?: +#.*)?$", PAGE, re.MULTILINE)
+    assert len(shown) == PAGE.count("    curl ") > 10
+    for method, body, path in shown:
+        _, operation = operation_of(method or ("POST" if body else "GET"), path)
+        if body:
+            fields = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            _check(fields, json.loads(body))
 
 
 def test_it_has_every_control_and_none_else() -> None:
