@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.clock import CLOCK
 from kohort.protocol.api_keys import APIS, ApiKey
-from kohort.protocol.codec import Encoder, request_decoder, response_encoder
+from kohort.protocol.codec import Decoder, Encoder, request_decoder, response_encoder
+from kohort.protocol.consumer_group_beat import decode_heartbeat_v0, decode_heartbeat_v1
 from kohort.protocol.headers import has_response_tags, is_flexible
 from kohort.protocol.wire import Message
 
@@ -169,11 +170,17 @@ class Route:
         self.version = version
         self.name = APIS[api_key].name
         self.handler = handler
-        self.decode = request_decoder(api_key, version)
+        self.decode = _decoder(api_key, version)
         self.encode = _encoder(api_key, version)
         self.flexible = is_flexible(api_key, version)
         self.tagged = has_response_tags(api_key, version)
         self.recurs = api_key in RECURRING
+
+
+def _decoder(api_key: int, version: int) -> Decoder:
+    if api_key == ApiKey.CONSUMER_GROUP_HEARTBEAT:
+        return (decode_heartbeat_v0, decode_heartbeat_v1)[version]
+    return request_decoder(api_key, version)
 
 
 def _encoder(api_key: int, version: int) -> Encoder:

@@ -68,7 +68,7 @@ class Call:
     @property
     def client_host(self) -> str:
         """The client's address as Kafka shows it: /127.0.0.1."""
-        return "/" + self._connection.peer[0]
+        return self._connection.client_host
 
     @property
     def is_gone(self) -> bool:

@@ -66,6 +66,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_beat",
         "_choked",
+        "_client_host",
         "_client_id",
         "_frame_started",
         "_gathered",
@@ -109,6 +110,7 @@ class Connection(asyncio.Protocol):
         self._client_id = ""
         self._raw_client_id = b""
         self._peer: tuple[str, int] | None = None
+        self._client_host: str | None = None
         self._frame_started = 0.0
         self._unread_bytes = 0  # of a long request that waits for the thread which reads it
         self.elements = 0  # of a long request: see LongRequests
@@ -124,6 +126,13 @@ class Connection(asyncio.Protocol):
             found = self._transport.get_extra_info("peername") or ("?", 0)
             self._peer = str(found[0]), int(found[1])
         return self._peer
+
+    @property
+    def client_host(self) -> str:
+        """As `peer`, as Kafka shows it: /127.0.0.1."""
+        if self._client_host is None:
+            self._client_host = "/" + self.peer[0]
+        return self._client_host
 
     @property
     def descriptor(self) -> int:
@@ -279,9 +288,10 @@ class Connection(asyncio.Protocol):
         slow_from = MILLISECONDS.ends_ns + SLOW_STEP_NS  # a step that ends earlier was not slow
         server = self._server
         known = self._recurring.get(kind)
-        recurs = known is not None and ((rest := frame[pos:]) == known.rest or known.reads(rest))
-        if known is not None and recurs:
+        is_same = False
+        if known is not None and ((is_same := (rest := frame[pos:]) == known.rest) or known.reads(rest)):
             route, request, call = known.route, known.request, known.call
+            call.is_long = False  # the last one may have been, for instance because its handler had to be imported
         else:
             found = server.routes.get(kind) or self._find_route(kind, correlation_id, frame, pos)
             if found is None:
@@ -313,7 +323,7 @@ class Connection(asyncio.Protocol):
         if response is not PARKED:
             self._parked = None
             self._answer(call, route, response)
-            if recurs and type(known) is RecurringHeartbeats and not (self._pumping or self._choked):
+            if is_same and isinstance(known, RecurringHeartbeats) and not (self._pumping or self._choked):
                 self._begin_to_beat(known, response)
         if server.metrics is not None or monotonic_ns() > slow_from:
             server.measure_step(call, monotonic_ns() - began)

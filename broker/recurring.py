@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from kohort.coordinator.offsets.recurring_commit import RecurringCommit
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder
-from kohort.protocol.headers import CLIENT_ID_AT, is_flexible, pack_framed_kind, read_tail
+from kohort.protocol.consumer_group_beat import heartbeat, names_end, read_usual
+from kohort.protocol.headers import CLIENT_ID_AT, body_at, is_flexible, pack_framed_kind, read_tail
 from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.offset_commit import OffsetCommitRequest
@@ -43,7 +44,7 @@ class Recurring:
         self.request = request
 
     def reads(self, rest: bytes) -> bool:  # noqa: ARG002
-        """If `rest` differs from the remembered bytes only in its offsets, put those into `request` and return True."""
+        """If `rest` differs from the remembered bytes only in what may change, put that into `request`: True."""
         return False
 
 
@@ -75,6 +76,42 @@ class RecurringHeartbeats(Recurring):
         self.start = pack_framed_kind(CLIENT_ID_AT + len(self.rest), self.route.api_key, self.route.version)
         self.pulse = pulse
         self.metrics = metrics
+
+
+class RecurringConsumerHeartbeats(RecurringHeartbeats):
+    """Heartbeats of KIP-848. While its group converges, a member names another epoch or other partitions each time."""
+
+    __slots__ = ("_names", "_size")
+
+    request: ConsumerGroupHeartbeatRequest
+
+    def __init__(self, route: Route, call: Call, rest: bytes, request: ConsumerGroupHeartbeatRequest) -> None:
+        self.route = route  # as RecurringHeartbeats, without a call
+        self.call = call
+        self.rest = rest
+        self.request = request
+        self._size = 0  # of the names below; 0: they were not looked for yet
+
+    def reads(self, rest: bytes) -> bool:
+        """Whether `rest` is a usual heartbeat of the same member: then it is the one that is remembered."""
+        size = self._size or self._find_names()
+        if rest[:size] != self._names or len(rest) > MAX_BYTES:
+            return False
+        said = read_usual(rest[size:], self.route.version)
+        if said is None:
+            return False
+        self.rest = rest
+        self.request = heartbeat(self.request.group_id, self.request.member_id, said)
+        return True
+
+    def _find_names(self) -> int:
+        """The bytes up to the epoch, which all heartbeats of a member have: client, group and member."""
+        rest = self.rest
+        size = names_end(rest, body_at(rest, 0))
+        if size < 0:
+            size = len(rest)  # so no other heartbeat counts as one of the same member
+        self._size, self._names = size, rest[:size]
+        return size
 
 
 class RecurringCommits(Recurring):
@@ -110,7 +147,9 @@ class RecurringCommits(Recurring):
 def remember(known: Recurring | None, route: Route, call: Call, rest: bytes, request: Message) -> Recurring:
     """Remember a request that was decoded. `known` is the request of the same kind that was remembered before."""
     # isinstance() of three classes at once takes ten times as long.
-    if type(request) is HeartbeatRequest or type(request) is ConsumerGroupHeartbeatRequest:
+    if type(request) is ConsumerGroupHeartbeatRequest:
+        return RecurringConsumerHeartbeats(route, call, rest, request)
+    if type(request) is HeartbeatRequest:
         return RecurringHeartbeats(route, call, rest, request)
     if isinstance(request, OffsetCommitRequest):
         assert known is None or isinstance(known, RecurringCommits)

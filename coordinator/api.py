@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from kohort.coordinator.outcome import Call, InPieces, Outcome, Parked
+from kohort.coordinator.outcome import Call, InPieces, Outcome, Parked, StepOutcome
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.wire import Message
 
@@ -29,7 +29,7 @@ Element = TypeVar("Element")
 
 
 Steps = Generator[None, None, Result]  # other requests may be served after each step; returns the result
-Answer: TypeAlias = Response | Outcome | Parked | InPieces
+Answer: TypeAlias = Response | Outcome | StepOutcome | Parked | InPieces
 
 ELEMENTS_IN_STEP = 500
 

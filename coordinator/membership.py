@@ -23,7 +23,7 @@ from kohort.coordinator.consumer.group import ConsumerGroup, find_consumer
 from kohort.coordinator.consumer.member import JOIN_EPOCH
 from kohort.coordinator.consumer.usual import usual_answer
 from kohort.coordinator.conversion import Upgrade, upgrade
-from kohort.coordinator.outcome import Call, InPieces, Outcome, Parked
+from kohort.coordinator.outcome import Call, InPieces, Outcome, Parked, StepOutcome
 from kohort.coordinator.pieces import in_pieces
 from kohort.coordinator.shard_state import ShardState
 from kohort.coordinator.share import share_group_heartbeat as share_heartbeats
@@ -95,7 +95,7 @@ def leave_group_in_steps(
 
 def consumer_group_heartbeat(
     shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: Call, made: Upgrade | None = None
-) -> ConsumerGroupHeartbeatResponse | Outcome | InPieces:
+) -> ConsumerGroupHeartbeatResponse | Outcome | StepOutcome | InPieces:
     """`made`: the consumer group that was made from a large classic group for this request."""
     group = shard.groups.get(request.group_id)
     if type(group) is ConsumerGroup and (answered := usual_answer(shard, group, request, call)) is not None:
@@ -128,7 +128,7 @@ def _once_made(shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: 
 
 def consumer_group_heartbeat_in_steps(
     shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: Call, error: ErrorCode | None
-) -> Steps[ConsumerGroupHeartbeatResponse | Outcome | InPieces]:
+) -> Steps[ConsumerGroupHeartbeatResponse | Outcome | StepOutcome | InPieces]:
     """A heartbeat that names very many topics: hashing them is what takes long."""
     if error is not None:
         return consumer_heartbeats.unavailable(shard, request, call, error)

@@ -199,6 +199,19 @@ class Outcome:
         self.at_once.append((call, response))
 
 
+class StepOutcome:
+    """As an Outcome with one StepRecords and one reply. While a group converges, nearly all are of this kind."""
+
+    __slots__ = ("reply", "step")
+
+    def __init__(self, step: StepRecords, reply: Reply) -> None:
+        self.step = step
+        self.reply = reply
+
+    def outcome(self) -> Outcome:
+        return Outcome([self.step], [self.reply])
+
+
 class InPieces:
     """The result of a handler that has too much to do at once. The answer leaves when all pieces are durable.
 
@@ -213,7 +226,7 @@ class InPieces:
         self.call = call
         self.response = response
 
-    def becomes(self, answer: Message | Outcome | Parked | InPieces) -> Iterator[Outcome]:
+    def becomes(self, answer: Message | Outcome | StepOutcome | Parked | InPieces) -> Iterator[Outcome]:
         """Finish with the answer of a handler that was called after the pieces before: these are its pieces."""
         if isinstance(answer, InPieces):
             for out in answer.pieces:
@@ -223,6 +236,9 @@ class InPieces:
         elif isinstance(answer, Outcome):
             self.call = None  # the Outcome has the reply
             yield answer
+        elif isinstance(answer, StepOutcome):
+            self.call = None  # as above
+            yield answer.outcome()
         elif isinstance(answer, Parked):
             self.call = None
         else:

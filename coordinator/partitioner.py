@@ -6,7 +6,8 @@ from operator import mul
 
 INT_MIN = -(2**31)
 LONGEST_QUICK = 100  # characters
-POWERS = [pow(31, exponent, 2**32) for exponent in reversed(range(LONGEST_QUICK))]
+_POWERS = tuple(pow(31, exponent, 2**32) for exponent in reversed(range(LONGEST_QUICK)))
+POWERS = [_POWERS[LONGEST_QUICK - length :] for length in range(LONGEST_QUICK + 1)]  # by the length of the text
 
 
 def java_hash(text: str) -> int:
@@ -15,7 +16,7 @@ def java_hash(text: str) -> int:
     if text.isascii():
         raw = text.encode()
         if len(raw) <= LONGEST_QUICK:
-            h = sum(map(mul, raw, POWERS[-len(raw) :])) & 0xFFFFFFFF  # in C, for the usual id
+            h = sum(map(mul, raw, POWERS[len(raw)])) & 0xFFFFFFFF  # in C, for the usual id
         else:
             for byte in raw:
                 h = (31 * h + byte) & 0xFFFFFFFF

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kohort.coordinator.events import Reconciled
 from kohort.protocol.record_batch import encode_headers
-from kohort.protocol.varint import encode_varint
+from kohort.protocol.varint import SMALL_VARINTS, encode_varint
 
 if TYPE_CHECKING:
     from kohort.coordinator.assignors.server_side import TopicId
@@ -61,7 +61,7 @@ class Rebalance:
         if start is None:
             start = self._packed[cause] = encode_headers(self.headers(cause, ""))[: -len(EMPTY)]
         raw = trigger[:MAX_TOLD].encode()
-        return start + encode_varint(len(raw)) + raw
+        return start + (SMALL_VARINTS[len(raw)] if len(raw) < len(SMALL_VARINTS) else encode_varint(len(raw))) + raw
 
 
 class RebalancingGroup(Protocol):

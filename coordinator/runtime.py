@@ -35,6 +35,7 @@ from kohort.coordinator.outcome import (
     Parked,
     PlannedCommit,
     Reply,
+    StepOutcome,
     StepRecords,
     TransactionalCommit,
 )
@@ -105,6 +106,8 @@ class Runtime(Generic[S]):
         if isinstance(result, Outcome):
             self.apply(shard, result)
             return PARKED
+        if isinstance(result, StepOutcome):
+            return self._apply_step(shard, result)
         if isinstance(result, InPieces) or shard.unwritten or shard.in_flight:
             return self._finish(shard, api, call, result)
         if state.purgatory.changed:
@@ -117,6 +120,8 @@ class Runtime(Generic[S]):
         if isinstance(result, Outcome):
             self.apply(shard, result)
             return PARKED
+        if isinstance(result, StepOutcome):
+            return self._apply_step(shard, result)
         if isinstance(result, InPieces):
             self._begin(shard, result)
             return PARKED
@@ -248,6 +253,14 @@ class Runtime(Generic[S]):
             self.changed[shard.partition] = shard
         for job in out.jobs:
             self._begin(shard, job, at_once=False)
+
+    def _apply_step(self, shard: Shard[S], out: StepOutcome) -> Parked:
+        """As `apply`."""
+        shard.apply_step(out)
+        self.dirty[shard.partition] = shard
+        if shard.state.purgatory.changed:
+            self.changed[shard.partition] = shard
+        return PARKED
 
     # --- what is done in pieces
 

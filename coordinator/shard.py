@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from kohort.coordinator.events import Event
-from kohort.coordinator.outcome import AtomicRecords, InPieces, LogEntry, Outcome, Record, Reply
+from kohort.coordinator.outcome import AtomicRecords, InPieces, LogEntry, Outcome, Record, Reply, StepOutcome
 from kohort.coordinator.state import State
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage
@@ -105,6 +105,16 @@ class Shard(Generic[S]):
         self.unwritten += out.records
         self.waiting += out.replies
         self.events += out.events
+
+    def apply_step(self, out: StepOutcome) -> None:
+        """As `apply`."""
+        step = out.step
+        if not self.unwritten:
+            self.first_unwritten = self.next_offset
+        step.replay()
+        self.next_offset += len(step.fields)
+        self.unwritten.append(step)
+        self.waiting.append(out.reply)
 
     @property
     def has_pending_writes(self) -> bool:

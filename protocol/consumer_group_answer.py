@@ -19,6 +19,7 @@ _MOST = 126  # bytes of a string, or elements of an array, whose length is one b
 _FEW = 32  # partitions for which there is a format
 
 _rest = Struct(">iibB").pack  # epoch, interval, no assignment, tags
+_without_topics = Struct(">iibBBB").pack  # epoch, interval, an assignment, without topics, tags of both
 _rest_and_topic = Struct(">iibB16s").pack  # epoch, interval, an assignment, with one topic
 _STARTS = [bytes((0, 0, 0, 0, 0, 0, 0, size + 1)) for size in range(_MOST + 1)]  # no throttling, no error, no message
 _ENDS_OF_TOPICS_AND_ALL = b"\0\0\0"
@@ -34,6 +35,8 @@ def encode_answer(answer: ConsumerGroupHeartbeatResponse) -> Any:
             if assignment is None:
                 return start + _rest(answer.member_epoch, answer.heartbeat_interval_ms, -1, 0)
             topics = assignment.topic_partitions
+            if not topics:
+                return start + _without_topics(answer.member_epoch, answer.heartbeat_interval_ms, 1, 1, 0, 0)
             if len(topics) == 1 and len(topics[0].partitions) <= _FEW:
                 (topic,) = topics
                 partitions, count = topic.partitions, len(topic.partitions)

@@ -21,7 +21,7 @@ The values, all of version 0. Strings and arrays begin with their length + 1 as 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from struct import Struct
+from struct import Struct, calcsize
 
 from kohort.protocol.log_records import (
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
@@ -29,6 +29,8 @@ from kohort.protocol.log_records import (
     CONSUMER_GROUP_METADATA,
     CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
 )
+from kohort.protocol.record_batch import NO_HEADERS, encode_fields
+from kohort.protocol.varint import SMALL_VARINTS, encode_varint
 from kohort.protocol.wire import pack_compact_ints, uvarint
 
 _int16 = Struct(">h").pack
@@ -52,6 +54,9 @@ _NULL = b"\0"
 _EMPTY = b"\x01"
 _SHORT = 32  # topics with fewer partitions have a format of their own: all their lengths take one byte
 _target_topics = [Struct(f">16sB{count}iB").pack for count in range(_SHORT)]
+_SIZE_WITHOUT_PARTITIONS = encode_varint(calcsize(">hiibBBB"))
+_one_topic_formats = [Struct(f">hiibB16sB{count}i4B{count}iBB") for count in range(_SHORT)]
+_one_topic = [(each.pack, encode_varint(each.size)) for each in _one_topic_formats]  # all of such an assignment
 _assigned_topics = [Struct(f">16sB{count}i4B{count}i").pack for count in range(_SHORT)]
 
 
@@ -112,6 +117,37 @@ def assignment_value(
     first = _with_epochs(assigned) if assigned else _EMPTY
     second = _with_epochs(pending_revocation) if pending_revocation else _EMPTY
     return start + first + second + _NO_TAGS
+
+
+def assignment_fields(
+    names: bytes,
+    epoch: int,
+    previous_epoch: int,
+    state: int,
+    assigned: Mapping[bytes, Mapping[int, int]],
+    pending_revocation: Mapping[bytes, Mapping[int, int]],
+) -> bytes:
+    """The record of a member's assignment from its key on: what encode_fields makes of key and value.
+
+    `names`: group and member, as they stand in the key.
+    """
+    key_size = len(names) + 2
+    if key_size < 1024 and not pending_revocation:
+        if not assigned:
+            value = _without_partitions(0, epoch, previous_epoch, state, 1, 1, 0)
+            return SMALL_VARINTS[key_size] + ASSIGNMENT_KEY + names + _SIZE_WITHOUT_PARTITIONS + value + NO_HEADERS
+        if len(assigned) == 1:  # as most groups have one topic
+            ((topic_id, owned),) = assigned.items()
+            count = len(owned)
+            if 0 < count < _SHORT:
+                pack, size = _one_topic[count]
+                value = pack(
+                    0, epoch, previous_epoch, state, 2, topic_id, count + 1, *owned,
+                    *_EPOCHS_TAG, 4 * count + 1, count + 1, *owned.values(), 1, 0,
+                )  # fmt: skip
+                return SMALL_VARINTS[key_size] + ASSIGNMENT_KEY + names + size + value + NO_HEADERS
+    value = assignment_value(epoch, previous_epoch, state, assigned, pending_revocation)
+    return encode_fields(ASSIGNMENT_KEY + names, value, NO_HEADERS)
 
 
 def _with_epochs(topics: Mapping[bytes, Mapping[int, int]]) -> bytes:

@@ -95,6 +95,13 @@ def read_tail(frame: bytes, pos: int, flexible: bool) -> tuple[bytes, int]:
     return client_id, pos
 
 
+def body_at(frame: bytes, pos: int) -> int:
+    """As `read_tail` says where the body starts, if the header was read before and has no tags. Otherwise -1."""
+    length = frame[pos] << 8 | frame[pos + 1]
+    pos += 2 + length if length < 0x8000 else 2
+    return -1 if frame[pos] else pos + 1
+
+
 def decode_client_id(raw: bytes) -> str:
     return raw.decode("utf-8", "java")
 

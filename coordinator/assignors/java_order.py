@@ -25,6 +25,7 @@ LONGEST_SLOT = (
     8  # one more key makes a small map grow; in a large map Java makes a tree of the slot, which is not done here
 )
 MIN_SLOTS_OF_TREES = 64
+FEW_NUMBERS = LONGEST_SLOT  # so few cannot make a set of USUAL_CAPACITY grow, whatever slots they are in
 _UINT32 = 0xFFFFFFFF
 _UINT64 = 0xFFFFFFFFFFFFFFFF
 _FIBONACCI = -7046029254386353131 & _UINT64
@@ -144,8 +145,7 @@ class JavaNumbers:
         if self._highest < self._capacity:
             self._numbers.update(dict.fromkeys(numbers))  # at most one in a slot
         else:
-            for number in numbers:
-                self.add(number)
+            self.add_all(numbers)
 
     def add(self, number: int) -> None:
         numbers = self._numbers
@@ -157,6 +157,17 @@ class JavaNumbers:
         numbers[number] = None
         while len(numbers) > int(self._capacity * 0.75):
             self._capacity *= 2
+
+    def add_all(self, added: Sequence[int]) -> None:
+        """Add them one after the other; at once, if none of them can fill a slot."""
+        highest = max(self._highest, max(added, default=0))
+        if highest >= LONGEST_SLOT * self._capacity and self._capacity < MIN_SLOTS_OF_TREES:
+            for number in added:
+                self.add(number)
+        else:
+            self._highest = highest
+            self._numbers.update(dict.fromkeys(added))
+            self._capacity = grown_capacity(self._capacity, len(self._numbers))
 
     def _grow_if_its_slot_is_full(self, number: int) -> None:
         slot = self._slot(number)
@@ -180,6 +191,15 @@ class JavaNumbers:
 
     def _slot(self, number: int) -> int:
         return (number ^ number >> 16) & (self._capacity - 1)
+
+
+def order_of_few(numbers: list[int]) -> list[int]:
+    """The order of a JavaNumbers of USUAL_CAPACITY to which these were added, at most FEW_NUMBERS: it has not grown."""
+    return sorted(numbers, key=_usual_slot) if len(numbers) > 1 else numbers
+
+
+def _usual_slot(number: int) -> int:
+    return (number ^ number >> 16) & (USUAL_CAPACITY - 1)
 
 
 def timeline_order(keys: Iterable[str], capacity: int) -> list[str]:

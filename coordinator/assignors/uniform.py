@@ -9,11 +9,13 @@ from itertools import islice
 
 from kohort.coordinator.api import Steps, in_slices
 from kohort.coordinator.assignors.java_order import (
+    FEW_NUMBERS,
     USUAL_CAPACITY,
     JavaMap,
     JavaNumbers,
     capacity_of_copy,
     hash_of_uuid,
+    order_of_few,
 )
 from kohort.coordinator.assignors.server_side import (
     TOPICS_IN_STEP,
@@ -133,17 +135,17 @@ def assign_one_topic(members: Mapping[str, Sequence[int]], topic: TopicId, count
     taken = set().union(*members.values())
     free = [each for each in range(count) if each not in taken]
     share, extra = divmod(count, len(members))
-    drafts: dict[str, JavaNumbers] = {}
+    drafts: dict[str, JavaNumbers | None] = {}  # None: a new member's, which is filled at once
     unfilled: list[tuple[str, int]] = []
     for rank, (member_id, partitions) in enumerate(members.items()):
         may_have_extra = extra > 0
         quota = share + may_have_extra
-        has = JavaNumbers(partitions).ordered() if partitions else []
+        has = JavaNumbers(partitions).ordered() if partitions else ()
         missing = quota - len(has)
         if missing < 0:
-            drafts[member_id] = JavaNumbers(has)
+            drafts[member_id] = draft = JavaNumbers(has)
             for partition in has[quota:]:
-                drafts[member_id].remove(partition)
+                draft.remove(partition)
                 free.append(partition)
         elif missing > 0 and may_have_extra and len(members) - rank > extra:
             missing -= 1
@@ -151,13 +153,26 @@ def assign_one_topic(members: Mapping[str, Sequence[int]], topic: TopicId, count
         extra -= may_have_extra
         if missing > 0:
             unfilled.append((member_id, missing))
-            drafts[member_id] = JavaNumbers(has) if has else JavaNumbers((), USUAL_CAPACITY)
+            drafts[member_id] = JavaNumbers(has) if has else None
     given = iter(free)
+    filled: dict[str, Sequence[int]] = {}
     for member_id, missing in unfilled:
-        draft = drafts[member_id]
-        for partition in islice(given, missing):
-            draft.add(partition)
-    return {member_id: {topic: tuple(draft.ordered())} if draft else {} for member_id, draft in drafts.items()}
+        filled[member_id] = _filled(drafts[member_id], list(islice(given, missing)))
+    targets: Targets = {}
+    for member_id, left in drafts.items():
+        got = filled[member_id] if member_id in filled else left.ordered() if left is not None else ()
+        targets[member_id] = {topic: tuple(got)} if got else {}
+    return targets
+
+
+def _filled(draft: JavaNumbers | None, added: list[int]) -> Sequence[int]:
+    """The partitions of a member that gets these, in order."""
+    if draft is None:
+        if len(added) <= FEW_NUMBERS:
+            return order_of_few(added)
+        draft = JavaNumbers((), USUAL_CAPACITY)
+    draft.add_all(added)
+    return draft.ordered()
 
 
 def _as_a_set(topics: Sequence[TopicId]) -> Steps[list[TopicId]]:

@@ -7,13 +7,13 @@ a large part of the work. Both ways make the same bytes and the same group; a te
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kohort.coordinator.consumer.records import (
     current_assignment_record,
     group_epoch_record,
     member_record,
-    packed_target,
     partition_metadata_tombstone,
     regex_tombstone,
     target_epoch_record,
@@ -22,13 +22,14 @@ from kohort.coordinator.consumer.records import (
 from kohort.coordinator.outcome import AtomicRecords, Headers, LogEntry, PackedRecords, Record, StepRecords
 from kohort.coordinator.record_codec import batch_bytes
 from kohort.protocol.consumer_group_record import (
-    ASSIGNMENT_KEY,
     GROUP_EPOCH_KEY,
     MEMBER_KEY,
-    assignment_value,
+    TARGET_KEY,
+    assignment_fields,
     group_epoch_value,
     member_value,
     pack_name,
+    target_value,
 )
 from kohort.protocol.log_records import encode_key, encode_value
 from kohort.protocol.record_batch import BATCH_HEADER_BYTES, NO_HEADERS, encode_fields
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
     from kohort.coordinator.consumer.group import ConsumerGroup
     from kohort.coordinator.consumer.member import ConsumerMember
     from kohort.coordinator.rebalance import Rebalance
+
+FEW_TOPICS = 20
+
+_remembered_value = lru_cache(maxsize=16)(member_value)  # members that join together say the same about themselves
 
 Why = tuple["Rebalance", str, str]  # the rebalance that a new group epoch is part of, the cause and the trigger
 
@@ -151,7 +156,8 @@ def packed_names(group: ConsumerGroup, member: ConsumerMember) -> bytes:
 
 def packed_member(names: bytes, member: ConsumerMember) -> bytes:
     """Of a member that speaks KIP-848."""
-    value = member_value(
+    pack = _remembered_value if len(member.topic_names) <= FEW_TOPICS else member_value
+    value = pack(
         member.instance_id, member.rack_id, member.client_id, member.client_host, member.topic_names,
         member.topic_regex, member.rebalance_timeout_ms, member.server_assignor,
     )  # fmt: skip
@@ -164,14 +170,18 @@ def packed_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int, why: Why 
 
 
 def packed_targets(group: ConsumerGroup, targets: Targets, epoch: int, wall_ms: int) -> list[bytes]:
-    fields = [packed_target(group.packed_name, member_id, target) for member_id, target in targets.items()]
+    known, start = group.members, TARGET_KEY + group.packed_name
+    fields = []
+    for member_id, target in targets.items():
+        names = known[member_id].packed_names if member_id in known else b""
+        place = TARGET_KEY + names if names else start + pack_name(member_id)
+        fields.append(encode_fields(place, target_value(target), NO_HEADERS))
     kind, key, value, _, _ = target_epoch_record(group.group_id, epoch, wall_ms)
     fields.append(encode_fields(encode_key(kind, key), encode_value(kind, value), NO_HEADERS))
     return fields
 
 
 def packed_assignment(names: bytes, member: ConsumerMember) -> bytes:
-    value = assignment_value(
-        member.epoch, member.previous_epoch, member.state, member.assigned, member.pending_revocation
+    return assignment_fields(
+        names, member.epoch, member.previous_epoch, member.state, member.assigned, member.pending_revocation
     )
-    return encode_fields(ASSIGNMENT_KEY + names, value, NO_HEADERS)

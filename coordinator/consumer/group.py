@@ -292,13 +292,14 @@ class ConsumerGroup(Group):
 
     def _count_moved(self, old: ConsumerMember, new: ConsumerMember) -> None:
         """As _count of both, for a member without an assignor of its own that speaks KIP-848."""
-        if old.state != new.state:
-            _add(self._states, old.state, -1)
-            _add(self._states, new.state, 1)
-        if old.state == STABLE:
+        before, after = old.state, new.state
+        if before != after:
+            _add(self._states, before, -1)
+            self._states[after] += 1
+        if before == STABLE:
             _add(self._reconciled, old.epoch, -1)
-        if new.state == STABLE:
-            _add(self._reconciled, new.epoch, 1)
+        if after == STABLE:
+            self._reconciled[new.epoch] += 1
 
     def enter_epoch(self, epoch: int, metadata_hash: int) -> None:
         self.epoch, self.metadata_hash = epoch, metadata_hash

@@ -241,7 +241,7 @@ def moved_at_once(before: Mapping[str, Target], changed: Targets, rebalance: Reb
             got += _difference(target, known)
         else:
             got += [(topic, partition) for topic, partitions in target.items() for partition in partitions]
-    return sum(place in lost for place in got)
+    return sum(map(lost.__contains__, got)) if lost else 0
 
 
 def _difference(one: Target, other: Target) -> Iterator[tuple[TopicId, int]]:

@@ -23,7 +23,7 @@ from kohort.coordinator.consumer.member import (
     sorted_names,
 )
 from kohort.coordinator.consumer.reconcile import Reconciliation, first_share
-from kohort.coordinator.outcome import Outcome, StepRecords
+from kohort.coordinator.outcome import Outcome, StepOutcome, StepRecords
 from kohort.coordinator.rebalance import Rebalance, client_of, end_rebalance
 from kohort.protocol.consumer_group_record import pack_name
 from kohort.protocol.messages.consumer_group_heartbeat import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kohort.coordinator.outcome import Call
     from kohort.coordinator.shard_state import ShardState
 
-Answer = ConsumerGroupHeartbeatResponse | Outcome
+Answer = ConsumerGroupHeartbeatResponse | Outcome | StepOutcome
 
 FEW_TOPICS = 200  # in a subscription
 MAX_KEPT_NAMES = 200  # bytes: ids that are longer are packed again for each record
@@ -133,7 +133,7 @@ def _joined(
     response = ConsumerGroupHeartbeatResponse(
         0, 0, None, member_id, now, settings.heartbeat_interval_ms, Assignment([])
     )
-    return Outcome([StepRecords(fields, partial(group.take_joined, member, epoch))], [(call, response)])
+    return StepOutcome(StepRecords(fields, partial(group.take_joined, member, epoch)), (call, response))
 
 
 def _went_on(
@@ -161,12 +161,14 @@ def _went_on(
         group.expect_no_revocation(member.member_id)
     if moved.assigned != member.assigned:
         response.assignment = assignment_of(moved.assigned)
-    out = Outcome([StepRecords(fields, partial(group.take_moved, member, moved))], [(call, response)])
-    if group.epoch == epoch and group.will_be_stable(member, moved, epoch):
+    made = StepOutcome(StepRecords(fields, partial(group.take_moved, member, moved)), (call, response))
+    if group.epoch == epoch and moved.state == STABLE and group.will_be_stable(member, moved, epoch):
         event = end_rebalance(shard, group, epoch, len(group.members), moved)
         if event is not None:
+            out = made.outcome()
             out.events.append(event)
-    return out
+            return out
+    return made
 
 
 def _nearer(
