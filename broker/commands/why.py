@@ -67,6 +67,11 @@ def run(options: argparse.Namespace) -> int:
     if options.path and (options.bootstrap_server or options.command_config):
         complain("why: name log folders or --bootstrap-server, not both")
         return WRONG_COMMAND_LINE
+    if not options.path and _has_logs(options.group):
+        complain(
+            f"why: {options.group} is a folder with logs; name a group before it: kohort why GROUP {options.group}"
+        )
+        return WRONG_COMMAND_LINE
     try:
         return _from_folders(options) if options.path else _from_cluster(options)
     except WrongSettings as problem:
@@ -80,6 +85,14 @@ def run(options: argparse.Namespace) -> int:
         complain("a name that is not UTF-8 cannot be one of Kafka's")
         return WRONG_COMMAND_LINE
     return REFUSED
+
+
+def _has_logs(path: str) -> bool:
+    """Whether somebody has forgotten the group, and named only a folder."""
+    try:
+        return any(name.startswith("__consumer_offsets-") for name in os.listdir(path))
+    except (OSError, ValueError):
+        return False
 
 
 def _from_folders(options: argparse.Namespace) -> int:

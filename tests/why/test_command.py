@@ -105,6 +105,12 @@ def test_what_cannot_be_done_is_told_in_one_line(
     assert words in capsys.readouterr().err
 
 
+def test_a_folder_in_the_place_of_the_group_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "__consumer_offsets-7").mkdir()
+    assert main(["why", str(tmp_path)]) == 2
+    assert f"name a group before it: kohort why GROUP {tmp_path}" in capsys.readouterr().err
+
+
 def test_a_damaged_batch_is_passed_over_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damaged = bytearray(generation("g", 2, {"a-1": ("a", [0]), "b-1": ("b", [1])}, 2_000, offset=1))
     damaged[-1] ^= 0xFF
