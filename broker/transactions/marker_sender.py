@@ -2,7 +2,8 @@
 
 A partition whose topic was deleted needs no marker. A partition that knows a newer producer or a newer coordinator
 refuses the marker for good (INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED): as with Kafka, the transaction
-then stays as it is, and whoever has made this state by raw markers has to mend it. All other errors pass.
+then stays as it is, and whoever has made this state by raw markers has to mend it. The other partitions get their
+markers all the same, so that nobody waits there. All other errors pass.
 """
 
 from __future__ import annotations
@@ -31,20 +32,19 @@ FINAL = frozenset((ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORD
 class Sending:
     """The markers of one transaction."""
 
-    __slots__ = ("all_written", "is_given_up", "is_stale", "marker", "missing")
+    __slots__ = ("all_written", "is_stale", "marker", "missing")
 
     def __init__(
         self, marker: TxnMarker, missing: int, is_stale: Callable[[], bool], all_written: Callable[[], object]
     ) -> None:
         self.marker = marker
-        self.missing = missing  # markers that are not durable yet
+        self.missing = missing  # markers that are not durable yet; one that was refused is missing for ever
         self.is_stale = is_stale  # somebody else sends these markers now
         self.all_written = all_written
-        self.is_given_up = False
 
     def one_written(self) -> None:
         self.missing -= 1
-        if self.missing == 0 and not self.is_given_up:
+        if self.missing == 0:
             self.all_written()
 
 
@@ -84,7 +84,7 @@ class MarkerSender:
             self._is_busy = False
 
     def _write(self, sending: Sending, topic: str, index: int, delay_s: float) -> None:
-        if not sending.is_given_up and not sending.is_stale():
+        if not sending.is_stale():
             write_marker(
                 self._broker, topic, index, sending.marker, partial(self._written, sending, topic, index, delay_s)
             )
@@ -95,7 +95,6 @@ class MarkerSender:
         if not error or self._broker.catalog.partition(topic, index) is None:
             sending.one_written()
         elif error in FINAL:
-            sending.is_given_up = True
             logger.error(
                 "%s-%d refuses the marker of producer %d in epoch %d (%s): its transaction cannot be ended",
                 topic, index, sending.marker.producer_id, sending.marker.producer_epoch, error.name,

@@ -36,6 +36,7 @@ def test_an_empty_transactional_id_is_invalid_and_so_is_half_of_an_identity(host
 
 def test_what_an_unknown_transactional_id_says_it_is_does_not_matter(host: TransactionTestHost) -> None:
     assert host.init(producer_id=77_777, epoch=5) == ("NONE", 1000, 0)
+    assert host.init(producer_id=1000, epoch=5).error == "PRODUCER_FENCED"  # it never had that epoch
 
 
 def test_without_an_id_from_the_broker_the_client_comes_again(host: TransactionTestHost) -> None:

@@ -54,6 +54,7 @@ def a_producer_id_without_an_epoch_is_refused(s: TransactionStory) -> None:
 def a_given_producer_id_means_nothing_to_an_unknown_transactional_id(s: TransactionStory) -> None:
     p = s.producer()
     p.init(producer_id=77_777, epoch=5)
+    p.init(producer_id=p.producer_id, epoch=5)
     p.init()
 
 
