@@ -2,7 +2,8 @@
 
 A request must arrive within TIMEOUT_S, and a connection may be silent for TIMEOUT_S between two requests. At most
 MAX_CONNECTIONS are open: that is enough for scrapers and people, and leaves the broker its descriptors and its time.
-An answer may be a stream, which goes on until the client hangs up.
+An answer may be a stream, which goes on until the client hangs up. The next request, or the next part of a stream,
+waits until the client has read nearly all before it; a client that reads nothing for STALLED_S is cut off.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ MAX_CONNECTIONS: Final = 100  # a browser opens up to six for a page
 MAX_HEAD_BYTES: Final = 8_192
 MAX_BODY_BYTES: Final = 1_048_576
 TIMEOUT_S: Final = 10.0
+STALLED_S: Final = 30.0
+SAFE: Final = {"X-Content-Type-Options": "nosniff"}  # an answer that repeats a name is no page, whatever stands in it
 
 
 class HttpEndpoint(asyncio.Protocol):
@@ -116,10 +119,15 @@ class HttpEndpoint(asyncio.Protocol):
         except Exception:
             logger.exception("%s %s failed; this is a bug", method, target)
             answer = text_answer("this failed, and the log of the broker says why\n", HTTPStatus.INTERNAL_SERVER_ERROR)
-        if answer.stream is not None and method != "HEAD":
-            await self._stream(answer, answer.stream)
-        else:
-            self._send(answer, with_body=method != "HEAD")
+        try:
+            if answer.stream is not None and method != "HEAD":
+                await self._stream(answer, answer.stream)
+            else:
+                self._send(answer, with_body=method != "HEAD")
+                await self._have_room()
+        except TimeoutError:
+            self._transport.abort()
+            return
         self._answering = None
         self._go_on()
 
@@ -131,12 +139,17 @@ class HttpEndpoint(asyncio.Protocol):
             self._transport.resume_reading()
             self._read_or_refuse()  # the next request may be there already
         else:
-            self._transport.close()
+            self._close()
 
     # --- answers
 
     def _send(self, answer: HttpAnswer, *, with_body: bool = True) -> None:
-        headers = {"Content-Type": answer.content_type, "Content-Length": str(len(answer.body)), **answer.headers}
+        headers = {
+            "Content-Type": answer.content_type,
+            "Content-Length": str(len(answer.body)),
+            **SAFE,
+            **answer.headers,
+        }
         response = h11.Response(
             status_code=answer.status, reason=answer.status.phrase.encode(), headers=list(headers.items())
         )
@@ -144,7 +157,7 @@ class HttpEndpoint(asyncio.Protocol):
         self._transport.write(b"".join(self._http.send(event) or b"" for event in events))
 
     async def _stream(self, answer: HttpAnswer, parts: AsyncGenerator[bytes, None]) -> None:
-        headers = [("Content-Type", answer.content_type), *answer.headers.items()]
+        headers = list({"Content-Type": answer.content_type, **SAFE, **answer.headers}.items())
         response = h11.Response(status_code=answer.status, reason=answer.status.phrase.encode(), headers=headers)
         self._write(response)
         self._is_streaming = True
@@ -152,7 +165,7 @@ class HttpEndpoint(asyncio.Protocol):
         try:
             async for part in parts:
                 self._write(h11.Data(data=part))
-                await self._room.wait()
+                await self._have_room()
         finally:
             await parts.aclose()
         self._is_streaming = False
@@ -161,11 +174,27 @@ class HttpEndpoint(asyncio.Protocol):
     def _write(self, event: h11.Event) -> None:
         self._transport.write(self._http.send(event) or b"")
 
+    async def _have_room(self) -> None:
+        """Wait until the client has read nearly all that was sent. Raises TimeoutError if it does not read."""
+        while not self._room.is_set():
+            unread = self._transport.get_write_buffer_size()
+            try:
+                await asyncio.wait_for(self._room.wait(), STALLED_S)
+            except TimeoutError:
+                if self._transport.get_write_buffer_size() >= unread:
+                    raise
+
+    def _close(self) -> None:
+        """Close the connection when the client has read the rest, and in any case after a while."""
+        self._transport.close()
+        self._expect_nothing()
+        self._deadline = asyncio.get_running_loop().call_later(STALLED_S, self._transport.abort)
+
     def _refuse(self, answer: HttpAnswer) -> None:
         """Answer what is no request, or too large a one, and close the connection."""
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._send(answer._replace(headers={"Connection": "close"}))
-        self._transport.close()
+        self._close()
 
     # --- time
 

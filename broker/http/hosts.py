@@ -10,9 +10,10 @@ from ipaddress import ip_address
 
 
 def without_port(host: str) -> str:
-    """The host of HOST, HOST:PORT or [HOST]:PORT."""
+    """The host of HOST, HOST:PORT or [HOST]:PORT; empty if it is none of these."""
     if host.startswith("["):
-        return host[1:].partition("]")[0]
+        name, _, rest = host[1:].partition("]")
+        return name if not rest or rest.startswith(":") else ""
     return host.partition(":")[0].lower()
 
 

@@ -44,7 +44,6 @@ POLICY: Final = (
 )
 SAFE: Final = {
     "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,58 @@ async def test_the_text_is_made_in_steps(server: Server) -> None:
     text = (await told(await connect(server, ask=CLOSE))).decode().partition("\r\n\r\n")[2]
     assert "" not in text.splitlines()
     assert 'kohort_log_size_bytes{topic="t"} 0' in text
+
+
+class Watched(HttpEndpoint):
+    """Says when the connection has ended."""
+
+    ended: asyncio.Event
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.ended.set()
+
+
+async def _is_cut_off(site: Site, asked: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client asks, and reads nothing."""
+    monkeypatch.setattr(endpoint, "STALLED_S", 0.05)
+    monkeypatch.setattr(Watched, "ended", asyncio.Event(), raising=False)
+    loop = asyncio.get_running_loop()
+    listening = await loop.create_server(lambda: Watched(site, set()), "127.0.0.1", 0)
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        client.setblocking(False)
+        await loop.sock_connect(client, listening.sockets[0].getsockname())
+        await loop.sock_sendall(client, asked)
+        await asyncio.wait_for(Watched.ended.wait(), 30)
+    listening.close()
+
+
+async def test_answers_that_nobody_reads_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    site, asked = Site(), []
+
+    async def large(request: HttpRequest) -> HttpAnswer:
+        asked.append(request.path)
+        return text_answer("x" * 8_000_000)
+
+    site.add("GET", "/large", large)
+    await _is_cut_off(site, b"GET /large HTTP/1.1\r\nHost: here\r\n\r\n" * 500, monkeypatch)
+    assert len(asked) < 3
+
+
+async def test_a_stream_that_nobody_reads_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    site, parts = Site(), []
+
+    async def endless() -> AsyncGenerator[bytes, None]:
+        try:
+            while True:
+                yield b"x" * 1_000_000
+        finally:
+            parts.append("closed")
+
+    async def stream(request: HttpRequest) -> HttpAnswer:
+        return text_answer("")._replace(stream=endless())
+
+    site.add("GET", "/stream", stream)
+    await _is_cut_off(site, b"GET /stream HTTP/1.1\r\nHost: here\r\n\r\n", monkeypatch)
+    assert parts == ["closed"]

@@ -188,6 +188,8 @@ def test_a_page_of_another_name_is_not_answered_without_a_token(box: Box) -> Non
     for path in ("/", "/api/groups", "/api/watch"):
         refused = ask(f"{box.page}{path}", Host="evil.example:80")
         assert (refused.status, b"Host header" in refused.body) == (403, True)
+    for name in ("localhost@evil.example", "127.0.0.1.evil.example", "[::1].evil.example", "evil.example#localhost"):
+        assert ask(f"{box.page}/api/groups", Host=name).status == 403, name
     assert ask(f"{box.page}/api/groups", Host="localhost").status == 200
     assert ask(f"{box.page}/api/groups", Host="[::1]:9").status == 200
 
