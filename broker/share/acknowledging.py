@@ -114,6 +114,7 @@ class Acknowledging:
     ) -> Steps[dict[Key, list[Acknowledgement]]]:
         """The acknowledgements that may be made. The others have their result; those with nothing to do have FINE."""
         asked: dict[Key, list[Acknowledgement]] = {}
+        with_batches: dict[Key, bool] = {}
         highest = RENEW if version >= FIRST_VERSION_WITH_RENEW else REJECT
         for topic in topics:
             known = self._broker.catalog.by_id(topic.topic_id)
@@ -121,10 +122,10 @@ class Acknowledging:
                 if number % PER_STEP == 0:
                     yield
                 key = topic.topic_id, partition.partition_index
-                if key in self.results:
-                    continue
                 batches = partition.acknowledgement_batches
                 found = yield from _checked(batches, highest, self._start_of(key), is_renewal=is_renewal)
+                asked.pop(key, None)  # if a partition is named twice, what is said last holds
+                with_batches.pop(key, None)
                 if known is None:
                     self.results[key] = (ErrorCode.UNKNOWN_TOPIC_ID, None)
                 elif found is None:
@@ -132,9 +133,10 @@ class Acknowledging:
                 elif not 0 <= partition.partition_index < len(known.partitions):
                     self.results[key] = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
                 else:
-                    self._names_batches = self._names_batches or bool(batches)
+                    with_batches[key] = bool(batches)
                     self.results[key] = FINE
                     asked[key] = found
+        self._names_batches = any(with_batches.values())
         return asked
 
     def _start_of(self, key: Key) -> int:

@@ -121,6 +121,8 @@ class ShareSessions:
         partitions: dict[Key, Wanted] = {}
         if not (yield from self._add(partitions, request, must_tell=False)):
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        if len(partitions) < sum(len(topic.partitions) for topic in request.topics):
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka stumbles over a partition that is named twice
         if len(self._sessions) >= self._broker.config.group_share_max_share_sessions:
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         session = ShareSession(group_id, member_id, call.connection, partitions)

@@ -14,8 +14,8 @@ from typing import Any
 
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kohort.protocol.messages.share_acknowledge import ShareAcknowledgeResponse
-from kohort.protocol.messages.share_fetch import ShareFetchResponse
+from kohort.protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+from kohort.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from kohort.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from kohort.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from tests.parity.batches import batch
@@ -271,16 +271,19 @@ class Sharer(Member):
         **options: Any,
     ) -> None:
         """ShareFetch with the session's epoch. Without partitions: those that the session has."""
-        self._sent_epoch = self.session_epoch if epoch is None else epoch
         request = share_fetch_request(
             self.group if group == "its own" else group,
             self.id if member_id == "its own" else member_id,
-            self._sent_epoch,
+            self.session_epoch if epoch is None else epoch,
             partitions,
             ack,
             id_of=self.story.topic_id,
             **options,
         )
+        self.send_share_fetch(request)
+
+    def send_share_fetch(self, request: ShareFetchRequest) -> None:
+        self._sent_epoch = request.share_session_epoch
         self.send(ApiKey.SHARE_FETCH, request)
 
     def fetch(self, *partitions: Partition, **options: Any) -> Any:
@@ -300,15 +303,18 @@ class Sharer(Member):
         group: str | None = "its own",
         renew: bool = False,
     ) -> None:
-        self._sent_epoch = self.session_epoch if epoch is None else epoch
         request = share_acknowledge_request(
             self.group if group == "its own" else group,
             self.id if member_id == "its own" else member_id,
-            self._sent_epoch,
+            self.session_epoch if epoch is None else epoch,
             said,
             id_of=self.story.topic_id,
             renew=renew,
         )
+        self.send_share_acknowledge(request)
+
+    def send_share_acknowledge(self, request: ShareAcknowledgeRequest) -> None:
+        self._sent_epoch = request.share_session_epoch
         self.send(ApiKey.SHARE_ACKNOWLEDGE, request)
 
     def acknowledge(self, said: Acknowledgements, **options: Any) -> Any:

@@ -10,9 +10,10 @@ import pytest
 
 from kohort.broker.call import PARKED
 from kohort.broker.share.sessions import MAX_EPOCH, sessions_of
+from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from tests.share.share_box import ShareBox, Sharer, partition_of
-from tests.share_requests import ACCEPT, CLOSE
+from tests.share_requests import ACCEPT, CLOSE, share_fetch_request
 
 
 @pytest.fixture
@@ -50,6 +51,15 @@ def test_a_wrong_epoch(member: Sharer, epoch: int) -> None:
 def test_there_is_no_session(member: Sharer, epoch: int) -> None:
     assert error_of(member.fetch(epoch=epoch)) == "SHARE_SESSION_NOT_FOUND"
     assert error_of(member.acknowledge((0, 0, ACCEPT), epoch=epoch)) == "SHARE_SESSION_NOT_FOUND"
+
+
+def test_a_session_cannot_begin_with_a_partition_named_twice(box: ShareBox, member: Sharer) -> None:
+    """Kafka stumbles over that, when it has ended the session before."""
+    member.fetch(0, max_wait_ms=0)
+    request = share_fetch_request("g", "m1", 0, [("t", 0)], id_of=box.id_of)
+    request.topics = [*request.topics, *request.topics]
+    assert error_of(box.send(ApiKey.SHARE_FETCH, request, 2, client=member.client)) == "UNKNOWN_SERVER_ERROR"
+    assert error_of(member.fetch(epoch=1)) == "SHARE_SESSION_NOT_FOUND"
 
 
 def test_an_acknowledgement_cannot_begin_a_session(member: Sharer) -> None:

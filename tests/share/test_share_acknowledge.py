@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,30 @@ def test_lists_that_cannot_be(box: ShareBox, member: Sharer, ranges: list[tuple[
     request = share_acknowledge_request("g", "m1", 1, {("t", 0): ranges}, id_of=box.id_of)
     found = partition_of(box.send(ApiKey.SHARE_ACKNOWLEDGE, request, 2))
     assert (found.error_code, found.error_message) == (ErrorCode.INVALID_REQUEST, None)
+
+
+@pytest.mark.parametrize("is_one_topic", [False, True])
+def test_of_a_partition_that_is_named_twice_the_last_list_holds(
+    box: ShareBox, member: Sharer, is_one_topic: bool
+) -> None:
+    """As in Kafka. An empty list says nothing, and the partition is not named in the answer."""
+
+    def told(*lists: list[tuple[int, int, list[int]]]) -> Any:
+        requests = [share_acknowledge_request("g", "m1", member.epoch, {("t", 0): x}, id_of=box.id_of) for x in lists]
+        first = requests[0]
+        for each in requests[1:]:
+            if is_one_topic:
+                first.topics[0].partitions = [*first.topics[0].partitions, *each.topics[0].partitions]
+            else:
+                first.topics = [*first.topics, *each.topics]
+        member.epoch += 1
+        return partition_of(box.send(ApiKey.SHARE_ACKNOWLEDGE, first, 2))
+
+    assert told([(0, 0, [ACCEPT])], [(1, 1, [ACCEPT])]).error_code == ErrorCode.NONE
+    assert told([(0, 0, [ACCEPT])], []) is None
+    assert told([(5, 4, [ACCEPT])], [(0, 0, [REJECT])]).error_code == ErrorCode.NONE
+    assert told([(2, 2, [ACCEPT])], [(5, 4, [ACCEPT])]).error_code == ErrorCode.INVALID_REQUEST
+    assert box.state.states[box.key()].batches() == [(0, 0, 4, 1), (1, 1, 2, 1)]
 
 
 def test_version_1_cannot_renew(member: Sharer) -> None:

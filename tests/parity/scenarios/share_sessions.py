@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages import share_acknowledge, share_fetch
 from tests.parity.batches import batch
 from tests.parity.pairs import FEW_SHARES
-from tests.parity.share_story import AT_ONCE_MS, ShareStory, accept, release, share_story
-from tests.share_requests import CLOSE, OPEN
+from tests.parity.share_story import AT_ONCE_MS, Sharer, ShareStory, accept, release, share_story
+from tests.share_requests import CLOSE, OPEN, Acknowledgement, Partition
 
 BOTH = (1, 2)
 
@@ -221,13 +224,70 @@ def one_member_id_in_two_groups(s: ShareStory) -> None:
     b.acknowledge({at: accept(0, 1)})
 
 
-@share_story()
-def a_partition_named_twice_in_a_request(s: ShareStory) -> None:
+def send_twice(a: Sharer, at: Partition, *lists: list[Acknowledgement], as_topics: bool, fetches: bool) -> Any:
+    """A request that names the partition once for each list of acknowledgements; or the topic, with the partition."""
+    topic_id = a.story.topic_id(at[0])
+    batches: Any = share_fetch.AcknowledgementBatch if fetches else share_acknowledge.AcknowledgementBatch
+    row: Any = share_fetch.FetchPartition if fetches else share_acknowledge.AcknowledgePartition
+    topic: Any = share_fetch.FetchTopic if fetches else share_acknowledge.AcknowledgeTopic
+    rows = [row(at[1], [batches(*each) for each in said]) for said in lists]
+    topics: Any = [topic(topic_id, [each]) for each in rows] if as_topics else [topic(topic_id, rows)]
+    if fetches:
+        size = 50 << 20
+        request = share_fetch.ShareFetchRequest(
+            a.group, a.id, a.session_epoch, AT_ONCE_MS, 1, size, 500, 500, 0, False, topics
+        )
+        a.send_share_fetch(request)
+    else:
+        a.send_share_acknowledge(
+            share_acknowledge.ShareAcknowledgeRequest(a.group, a.id, a.session_epoch, False, topics)
+        )
+    return a.take()
+
+
+@share_story(versions=BOTH)
+def a_session_begins_with_a_partition_named_twice(s: ShareStory) -> None:
     at = s.shared(2)
+    for as_topics in (False, True):
+        a = s.sharer("a" if as_topics else "b")
+        send_twice(a, at, [], [], as_topics=as_topics, fetches=True)
+        a.find_nothing()
+    c = s.sharer("c")
+    c.fetch(at)
+    c.session_epoch = OPEN
+    send_twice(c, at, [], [], as_topics=True, fetches=True)
+    c.find_nothing(epoch=1)
+    s.sharer("d").find_nothing(at)
+
+
+@share_story(versions=BOTH)
+def a_partition_named_twice_in_a_fetch(s: ShareStory) -> None:
+    at = s.shared(8)
     a = s.sharer("a")
     a.fetch(at)
-    a.acknowledge({at: accept(0)})
-    a.find_nothing(at, at, ack={at: release(1)})
+    for first, as_topics in ((0, False), (4, True)):
+        send_twice(a, at, accept(first), release(first + 1), as_topics=as_topics, fetches=True)
+        send_twice(a, at, accept(first + 2), [], as_topics=as_topics, fetches=True)
+        send_twice(a, at, [], accept(first + 3), as_topics=as_topics, fetches=True)
+    send_twice(a, at, accept(90), accept(7), as_topics=False, fetches=True)
+    a.close_session()
+    s.sharer("b").fetch(at)
+
+
+@share_story(ApiKey.SHARE_ACKNOWLEDGE, BOTH)
+def a_partition_named_twice_in_an_acknowledgement(s: ShareStory) -> None:
+    at = s.shared(8)
+    a = s.sharer("a")
+    a.fetch(at)
+    for first, as_topics in ((0, False), (4, True)):
+        send_twice(a, at, accept(first), release(first + 1), as_topics=as_topics, fetches=False)
+        send_twice(a, at, accept(first + 2), [], as_topics=as_topics, fetches=False)
+        send_twice(a, at, [], accept(first + 3), as_topics=as_topics, fetches=False)
+    send_twice(a, at, accept(90), accept(7), as_topics=False, fetches=False)
+    send_twice(a, at, [(3, 1, [1])], accept(7), as_topics=False, fetches=False)
+    send_twice(a, at, accept(7), [(3, 1, [1])], as_topics=False, fetches=False)
+    a.close_session()
+    s.sharer("b").fetch(at)
 
 
 @share_story(pair=FEW_SHARES)
