@@ -19,7 +19,7 @@ from kohort.broker.live.explainer import Explainer
 from kohort.broker.live.group import Place, Progress
 from kohort.broker.live.histories import Histories
 from kohort.broker.live.log_reader import LogReader
-from kohort.broker.live.rows import GroupRow, Lag, PartitionRow
+from kohort.broker.live.rows import Deliveries, GroupRow, Lag, PartitionRow
 from kohort.broker.live.view import cut
 from kohort.broker.live.work import Work
 from kohort.broker.why.folders import Folders
@@ -33,6 +33,7 @@ from kohort.storage.disk import RealDisk
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.coordinator.consumer.group import ConsumerGroup
+    from kohort.coordinator.delivery.share_partition import SharePartition
     from kohort.coordinator.offset_store import ByPartition
     from kohort.coordinator.shard import Shard
     from kohort.coordinator.shard_state import ShardState
@@ -192,8 +193,8 @@ class BrokerSource:
                 if number % PARTITIONS_IN_STEP == PARTITIONS_IN_STEP - 1:
                     yield None
         if group.type == SHARE:
-            for _, offset, end in self._share_progress(group.group_id):
-                lag.add(offset, end)
+            for _, share, end in self._shares(group.group_id):
+                lag.add(share.window.start, end)
         history = self.histories.get(group.group_id)
         members = group.member_count
         yield GroupRow(
@@ -222,8 +223,8 @@ class BrokerSource:
 
         return end
 
-    def _share_progress(self, group_id: str) -> Iterator[tuple[Place, int, int | None]]:
-        """Partitions that somebody fetches: where the group stands, and the end of the log."""
+    def _shares(self, group_id: str) -> Iterator[tuple[Place, SharePartition, int | None]]:
+        """Partitions that somebody fetches: how far the group has come, and the end of the log."""
         if "share_partitions" not in self._broker.extra:
             return
         from kohort.broker.share.share_partitions import share_partitions_of
@@ -231,7 +232,7 @@ class BrokerSource:
         for led in share_partitions_of(self._broker).of_group(group_id):
             if led.share is not None:
                 topic = led.partition.topic.name
-                yield (topic, led.key.partition), led.share.window.start, self._ends(topic)(led.key.partition)
+                yield (topic, led.key.partition), led.share, self._ends(topic)(led.key.partition)
 
     def partitions(self, group_id: str) -> Iterator[PartitionRow | None]:
         shard = self._shard(group_id)
@@ -263,14 +264,16 @@ class BrokerSource:
                 if number % PARTITIONS_IN_STEP == 0:
                     yield None
         if group.type == SHARE:
-            for place, offset, end in self._share_progress(group_id):
+            for place, share, end in self._shares(group_id):
+                offset = share.window.start
                 seen.add(place)
                 lag = None if end is None else max(0, end - offset)
                 progress = known.setdefault(place, Progress(offset, now))
                 if progress.offset != offset:
                     progress.committed(offset, now)
                 rate = progress.rate_at(now)
-                yield PartitionRow(*place, offset, end, lag, rate, None, next(iter(held.get(place, ())), None))
+                owner = next(iter(held.get(place, ())), None)
+                yield PartitionRow(*place, offset, end, lag, rate, None, owner, _deliveries(share))
         for number, (place, holders) in enumerate(list(held.items())):
             if place not in seen:
                 end = self._ends(place[0])(place[1])
@@ -296,6 +299,11 @@ class BrokerSource:
             shown |= {"cause": cut(going_on.cause), "trigger": cut(going_on.trigger_client or going_on.trigger)}
             shown["since"] = going_on.started_wall
         return shown
+
+
+def _deliveries(share: SharePartition) -> Deliveries:
+    counts = share.counts
+    return Deliveries(share.window.in_flight_count, *(getattr(counts, name) for name in Deliveries._fields[1:]))
 
 
 def _waits_for(group: ClassicGroup) -> tuple[list[str], int]:

@@ -313,4 +313,6 @@ def shown_row(row: GroupRow) -> list[Any]:
 
 def _shown_partition(row: PartitionRow) -> list[Any]:
     rate = None if row.rate is None else round(row.rate, 2)
-    return [cut(row.topic), row.partition, row.offset, row.end, row.lag, rate, row.committed_ms, row.owner]
+    return [
+        cut(row.topic), row.partition, row.offset, row.end, row.lag, rate, row.committed_ms, row.owner, row.deliveries
+    ]  # fmt: skip

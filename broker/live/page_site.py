@@ -25,7 +25,7 @@ from kohort.broker.http.slices import in_slices
 from kohort.broker.live.explainer import CannotExplain
 from kohort.broker.live.feed import Feed, TooManyWatchers, key_of
 from kohort.broker.live.guard import Guard
-from kohort.broker.live.rows import GroupRow
+from kohort.broker.live.rows import GroupRow, PartitionRow
 from kohort.broker.live.view import cut, shown_rebalance
 
 ASSETS: Final = files("kohort.broker.live") / "assets"
@@ -98,7 +98,7 @@ class LiveApi:
         if not shown["exists"]:
             raise HttpError(HTTPStatus.NOT_FOUND, f"there is no group {cut(group_id)!r}; GET /api/groups lists them")
         made = await in_slices(self._feed.source.partitions(group_id))
-        shown["partitions"] = [row._asdict() for row in sorted(row for row in made if row is not None)]
+        shown["partitions"] = [_partition(row) for row in sorted(row for row in made if row is not None)]
         return json_answer(shown)
 
     async def group_rebalances(self, request: HttpRequest) -> HttpAnswer:
@@ -180,6 +180,12 @@ def _asset(name: str) -> HttpHandler:
         return _safe(_file(name))
 
     return answer
+
+
+def _partition(row: PartitionRow) -> dict[str, Any]:
+    shown = row._asdict()
+    shown["deliveries"] = None if row.deliveries is None else row.deliveries._asdict()
+    return shown
 
 
 async def _healthy(request: HttpRequest) -> HttpAnswer:  # noqa: ARG001

@@ -17,6 +17,18 @@ class GroupRow(NamedTuple):
     unowned: int  # partitions without an owner that had one before, while the group has members
 
 
+class Deliveries(NamedTuple):
+    """What became of the records of a share partition, since its leader has it in memory."""
+
+    in_flight: int  # records from the start offset on that were delivered
+    acquired: int
+    accepted: int
+    released: int
+    rejected: int
+    timed_out: int
+    archived: int  # given up: delivered too often, or no longer in the log
+
+
 class PartitionRow(NamedTuple):
     topic: str
     partition: int
@@ -26,6 +38,7 @@ class PartitionRow(NamedTuple):
     rate: float | None  # committed offsets per second
     committed_ms: int | None
     owner: int | None  # a person of the group's history
+    deliveries: Deliveries | None = None  # of share groups, at the broker that leads the partition
 
 
 class Lag:

@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from kohort.client.client import Client
+from kohort.protocol.api_keys import ApiKey
 from tests.browser.chromium import Browser, Page, chromium, need_chromium
 from tests.browser.pictures import picture_folder
 from tests.clients.kohort import KohortProcess
 from tests.live.members import ClassicMember, Consumer, ShareMember, commit, make_topic, produce, settle
 from tests.live.test_live_api import page_of
+from tests.share_requests import share_fetch_request
 
 GROUPS = 3_000
 ATTACKS = {
@@ -45,19 +47,20 @@ class Stage:
         settle(*self.billing)
         self.billing[0].commit("orders", dict.fromkeys(range(8), 50))
         ClassicMember(client, "ledger", {"orders": [0, 1, 2]}, instance="ledger-host")
-        self._share("workers", ["clicks"])
+        self.sharers = self._share("workers", ["clicks"])
         for name in ATTACKS.values():
             commit(client, name, "orders", {0: 1}, metadata=name[:4_000])
         Consumer(client, "attacked members", ATTACKS["markup"], ["orders"])
         for number in range(GROUPS):
             commit(client, f"rest-{number:05d}", "orders", {number % 8: number % 100})
 
-    def _share(self, group: str, topics: list[str]) -> None:
+    def _share(self, group: str, topics: list[str]) -> list[ShareMember]:
         """Two members; they get partitions when states of these have been made."""
         members = [ShareMember(self.client, group, f"worker-{number}", topics) for number in (1, 2)]
         while len({place for each in members for place in each.assigned}) < 8:
             for each in members:
                 each.beat()
+        return members
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +178,25 @@ def test_groups_of_all_types_are_drawn(stage: Stage, browser: Browser, tmp_path:
             assert page.run(DRAWN), "nothing is drawn in the strip"
             page.screenshot(picture_folder(tmp_path) / f"live-{name}-{'dark' if dark else 'light'}.png")
             is_quiet(page, stage)
+
+
+def test_a_share_group_shows_what_became_of_its_records(stage: Stage, browser: Browser, tmp_path: Path) -> None:
+    rows = "[...document.querySelectorAll('.deliveries .row:not([hidden])')].map((row) => row.textContent)"
+    with browser.open(f"{stage.page}/#/group/workers") as page:
+        page.until("document.querySelectorAll('.partitions:not(.deliveries) .row:not([hidden])').length === 8")
+        assert page.run("document.querySelector('.deliveries').parentElement.hidden"), "nobody has fetched yet"
+        member = stage.sharers[0]
+        (fetched, *_) = (number for _, number in member.assigned)
+        place, ids = ("clicks", fetched), {"clicks": member.topic_id}.__getitem__
+        produce(stage.client, "clicks", fetched, 5)  # while nothing was fetched, the group begins at the end
+        fetch = share_fetch_request("workers", "worker-1", 0, [place], id_of=ids, max_wait_ms=1)
+        stage.client.send(ApiKey.SHARE_FETCH, fetch, 2)
+        produce(stage.client, "clicks", fetched, 5)
+        fetch = share_fetch_request("workers", "worker-1", 1, id_of=ids)
+        assert stage.client.send(ApiKey.SHARE_FETCH, fetch, 2).responses[0].partitions[0].acquired_records
+        page.until(f"{rows}.join() === 'clicks{fetched}5500000'")
+        page.screenshot(picture_folder(tmp_path) / "live-deliveries.png")
+        is_quiet(page, stage)
 
 
 DRAWN = """(() => {

@@ -104,6 +104,12 @@ class ShareMember:
     def beat(self) -> None:
         self._send(ShareGroupHeartbeatRequest(self.group, self.member, self.epoch))
 
+    @property
+    def topic_id(self) -> bytes:
+        """Of the only topic of which it has partitions."""
+        (topic_id,) = {each for each, _ in self.assigned}
+        return topic_id
+
     def leave(self) -> None:
         self._send(ShareGroupHeartbeatRequest(self.group, self.member, -1))
 

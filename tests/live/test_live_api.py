@@ -13,9 +13,18 @@ from urllib.parse import quote
 import pytest
 
 from kohort.client.client import Client
+from kohort.protocol.api_keys import ApiKey
 from tests.clients.kohort import KohortProcess
 from tests.live.members import ClassicMember, Consumer, ShareMember, commit, make_topic, produce, settle
 from tests.live.web import Events, ask, events
+from tests.share_requests import (
+    ACCEPT,
+    REJECT,
+    RELEASE,
+    alter_offsets_request,
+    share_acknowledge_request,
+    share_fetch_request,
+)
 
 TOKEN = "a token of more than sixteen"
 numbers = count()
@@ -89,6 +98,30 @@ def test_one_group_is_told_with_owners_partitions_and_rebalances(box: Box) -> No
     assert len({row["owner"] for row in told["partitions"]}) == 2
     assert ask(f"{box.page}/api/groups/{group}/rebalances").json["rebalances"] == told["rebalances"]
     assert group in {each["group"] for each in ask(f"{box.page}/api/rebalances?count=3").json["rebalances"]}
+
+
+def test_a_share_group_tells_what_became_of_its_records(box: Box) -> None:
+    group, place = box.group("deliveries"), ("t", 0)
+    member = ShareMember(box.client, group, "m", ["t"])
+    while not member.assigned:
+        member.beat()
+    member.leave()
+    box.client.send(ApiKey.ALTER_SHARE_GROUP_OFFSETS, alter_offsets_request(group, {place: 0}))
+    topic_ids = {"t": member.topic_id}
+    fetch = share_fetch_request(group, "m", 0, [place], id_of=topic_ids.__getitem__)
+    answer = box.client.send(ApiKey.SHARE_FETCH, fetch, 2)
+    assert answer.responses[0].partitions[0].acquired_records, answer
+    told = {place: [(0, 3, [ACCEPT]), (4, 5, [RELEASE]), (6, 6, [REJECT])]}
+    acknowledge = share_acknowledge_request(group, "m", 1, told, id_of=topic_ids.__getitem__)
+    box.client.send(ApiKey.SHARE_ACKNOWLEDGE, acknowledge, 2)
+    rows = {row["partition"]: row for row in ask(f"{box.page}/api/groups/{group}").json["partitions"]}
+    assert rows[0]["offset"] == 4
+    counts = {"acquired": 10, "accepted": 4, "released": 2, "rejected": 1, "timed_out": 0, "archived": 0}
+    assert rows[0]["deliveries"] == {"in_flight": 6, **counts}
+    consumer = box.group("no-deliveries")
+    commit(box.client, consumer, "t", {0: 1})
+    (row,) = ask(f"{box.page}/api/groups/{consumer}").json["partitions"]
+    assert row["deliveries"] is None
 
 
 def test_rebalances_are_explained_as_kohort_why_explains_them(box: Box) -> None:

@@ -7,7 +7,7 @@ import { watch } from "./feed.js";
 import { ago, brief, duration, moment, number, plural, rate, safe, short } from "./format.js";
 import { TYPE_NAMES } from "./overview.js";
 import { Strip, causeColour } from "./strip.js";
-import { membersTable, partitionsTable, shortName } from "./tables.js";
+import { deliveriesTable, membersTable, partitionsTable, shortName } from "./tables.js";
 import { Timeline } from "./timeline.js";
 import { Trend } from "./trend.js";
 
@@ -49,12 +49,13 @@ export function showGroup(content, key, tell) {
   const view = { group: () => group, now: () => now, sums: () => owned };
   const members = membersTable(view);
   const partitions = partitionsTable(view);
+  const deliveries = deliveriesTable();
   const body = el("div", {},
     el("section", { class: "tiles" }, Object.values(tiles).map((each) => each.element)), banner,
     el("section", {}, el("div", { class: "between" }, el("h2", {}, "Owners of partitions"), el("div", { class: "chips" }, windows)), el("div", { class: "card pad" }, stripBox, legend, stripNote)),
     el("section", { class: "pair" }, lagChart.element, rateChart.element),
     el("section", {}, el("div", { class: "between" }, el("h2", {}, "Rebalances"), causes), el("div", { class: "card pad" }, timelineBox)),
-    el("section", {}, members.element), el("section", {}, partitions.element));
+    el("section", {}, members.element), el("section", {}, partitions.element), el("section", {}, deliveries.element));
   const missing = el("p", { class: "empty", hidden: true }, "There is no such group, or not any more. When it comes back, it is shown here. ", el("a", { href: "#/" }, "All groups"));
   content.append(el("div", { class: "title" }, el("a", { href: "#/", class: "back", title: "All groups (Esc)" }, "←"), el("h1", {}, title), badges), missing, body);
 
@@ -176,6 +177,7 @@ export function showGroup(content, key, tell) {
     strip.tick(now);
     timeline.tick(now);
     partitions.show(told.partitions, told.partition_count);
+    deliveries.show(told.partitions);
     members.redraw();
     if (!told.row) return;
     const [, , , state, count, lag, , lastCommit, hour, unowned] = told.row;
@@ -237,8 +239,8 @@ export function showGroup(content, key, tell) {
   watch(`/api/watch/${encodeURIComponent(key)}`, { about: tell, group: takeGroup, tick: takeTick });
 
   return {
-    end() { clearTimeout(whyTimer); strip.end(); members.end(); partitions.end(); },
-    redraw() { strip.patterns.clear(); strip.draw(); members.redraw(); partitions.redraw(); },
+    end() { clearTimeout(whyTimer); strip.end(); members.end(); partitions.end(); deliveries.end(); },
+    redraw() { strip.patterns.clear(); strip.draw(); members.redraw(); partitions.redraw(); deliveries.redraw(); },
     key(event, typing) {
       if (typing) return false;
       const list = group ? group.rebalances : [];

@@ -115,8 +115,8 @@ function status(member, group) {
   return [`epoch ${member.epoch}`, false];
 }
 
-// Columns of a row as it comes: see feed.py.
-const [TOPIC, PARTITION, COMMITTED, END, LAG, RATE, AT, OWNER] = [0, 1, 2, 3, 4, 5, 6, 7];
+// Columns of a row as it comes: see feed.py. The last one is null unless the group is a share group.
+const [TOPIC, PARTITION, COMMITTED, END, LAG, RATE, AT, OWNER, DELIVERIES] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
 
 export function partitionsTable(view) {
   const person = (owner) => owner !== null && view.group()?.people[owner];
@@ -153,4 +153,40 @@ export function partitionsTable(view) {
     say(cells.age, ago(row[AT], view.now()));
   };
   return table("Partitions", "partitions", columns, make, fill);
+}
+
+// What became of the records that a share group was given, in the order of Deliveries in rows.py.
+const TALLIES = [
+  ["inflight", "In flight", "From the start offset on; with as many as group.share.partition.max.record.locks, members wait"],
+  ["delivered", "Delivered", "Records that members have fetched, each time they were"],
+  ["accepted", "Accepted", "Done: they are never delivered again"],
+  ["released", "Released", "Given back by members, or because a session ended; they are delivered again"],
+  ["rejected", "Rejected", "Members will not have them again"],
+  ["expired", "Expired", "Locks that ended before the member said anything: it is slow, or gone"],
+  ["given", "Given up", "Delivered as often as group.share.delivery.count.limit allows, or no longer in the log"],
+];
+
+export function deliveriesTable() {
+  const columns = [
+    { id: "topic", name: "Topic", by: (row) => `${row[TOPIC]}\0${String(row[PARTITION]).padStart(9, "0")}` },
+    { id: "partition", name: "Partition", by: (row) => row[PARTITION] },
+    ...TALLIES.map(([id, name, tip], index) => ({ id, name, tip, by: (row) => row[DELIVERIES][index], down: true })),
+  ];
+  const make = () => cellRow(
+    { topic: el("bdi"), partition: el("span"), ...Object.fromEntries(TALLIES.map(([id]) => [id, el("span")])) },
+    columns.map(({ id }) => id));
+  const fill = ({ cells }, row) => {
+    sayName(cells.topic, row[TOPIC]);
+    say(cells.partition, String(row[PARTITION]));
+    TALLIES.forEach(([id], index) => say(cells[id], number(row[DELIVERIES][index])));
+    cells.given.classList.toggle("alarm", row[DELIVERIES][6] > 0);
+  };
+  const made = table("Deliveries", "partitions deliveries", columns, make, fill);
+  return {
+    ...made,
+    show(rows) {
+      const told = rows.filter((row) => row[DELIVERIES]);
+      made.show(told, told.length);
+    },
+  };
 }
