@@ -70,12 +70,12 @@ class Memory:
 
     def _sample(self) -> None:
         while not self._over.wait(SAMPLE_S):
-            sizes = {pid: _pss(pid) for pid in _tree(os.getpid())}
+            sizes = {pid: pss(pid) for pid in process_tree(os.getpid())}
             self.peak = max(self.peak, sum(sizes.values()))
             self.peak_of_jvm = max(self.peak_of_jvm, sizes.get(self._jvm, 0))
 
 
-def _tree(root: int) -> list[int]:
+def process_tree(root: int) -> list[int]:
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -88,7 +88,7 @@ def _tree(root: int) -> list[int]:
     return found
 
 
-def _pss(pid: int) -> int:
+def pss(pid: int) -> int:
     try:
         return int(Path(f"/proc/{pid}/smaps_rollup").read_text().split("Pss:")[1].split()[0]) * 1024
     except (OSError, IndexError):

@@ -49,6 +49,8 @@ class SyncFailed(OSError):
 class FolderInUse(OSError):
     """Another process, or another part of this one, holds the lock of the data folder."""
 
+    owner = ""  # its process id, if it has left that in the lock
+
 
 class FileInfo(NamedTuple):
     """One entry of a folder."""
@@ -391,11 +393,13 @@ class RealDisk(Disk):
         except OSError as error:
             owner = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
             os.close(fd)
-            raise FolderInUse(
+            in_use = FolderInUse(
                 error.errno,
                 f"the data folder {os.path.dirname(path)} is in use by another process"
                 f"{f' (pid {owner})' if owner else ''}: stop that one, or give this broker another log.dirs",
-            ) from error
+            )
+            in_use.owner = owner
+            raise in_use from error
         os.ftruncate(fd, 0)
         os.pwrite(fd, b"%d\n" % os.getpid(), 0)
         self._spare.set_aside()

@@ -55,6 +55,7 @@ class Follower:
         self._cluster = Cluster(settings=settings)
         self._look_again_at = 0.0
         self._says_waiting = False
+        self._is_full = False
 
     # --- what the subclass says
 
@@ -121,7 +122,7 @@ class Follower:
     def _find_leaders(self) -> None:
         self._look_again_at = monotonic() + METADATA_AGE_S
         try:
-            found = self._cluster.metadata([self.topic]).topics[0]
+            found = self._ask_about_topic()
         except ConnectionLost as problem:
             self.tell(f"{problem}; trying again")
             self._look_again_at = monotonic() + TICK_S
@@ -135,6 +136,17 @@ class Follower:
             self._check(found)
             self._make_partitions(found)
             self._assign(found)
+
+    def _ask_about_topic(self) -> MetadataResponseTopic:
+        """ConnectionLost also if the answer makes no sense."""
+        topics = self._cluster.metadata([self.topic]).topics
+        if len(topics) != 1 or topics[0].name != self.topic:
+            raise ConnectionLost(f"the cluster was asked about {self.topic}, and answers about something else")
+        found: MetadataResponseTopic = topics[0]
+        numbers = sorted(each.partition_index for each in found.partitions)
+        if numbers != list(range(len(numbers))):
+            raise ConnectionLost(f"{self.topic} has partitions with impossible numbers, says the cluster")
+        return found
 
     def _wait_for_topic(self, code: int) -> None:
         if self.partitions and code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -205,6 +217,12 @@ class Follower:
         if not self._stop.is_set():
             self.tell(f"{problem}; looking for the leaders of its partitions (broker {node_id})")
             self.look_for_leaders()
+
+    def has_room(self, has_room: bool) -> None:
+        """Whether there was room for what came. It is told once, and not for each partition."""
+        if has_room == self._is_full:
+            self._is_full = not has_room
+            self.tell("there is room on the disk again" if has_room else "the disk is full; waiting for room")
 
     def look_for_leaders(self) -> None:
         self._look_again_at = min(self._look_again_at, monotonic() + METADATA_PAUSE_S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Thread
 from time import monotonic, time
 from typing import TYPE_CHECKING
@@ -100,7 +100,7 @@ class LeaderThread(Thread):
         by_number = {part.number: part for part in led}
         for topic in answer.responses:
             for data in topic.partitions:
-                fetched += self._take(client, by_number[data.partition_index], data)
+                fetched += self._take(client, _asked(by_number, data.partition_index, client), data)
         self._recorder.pause(max(self._recorder.rate.used(fetched), answer.throttle_time_ms / 1000))
 
     def _request(self, led: Sequence[FollowedPartition]) -> FetchRequest:
@@ -143,9 +143,11 @@ class LeaderThread(Thread):
             if not data.records:
                 return 0
             try:
-                return part.take(bytes(data.records), int(time() * 1000), recorder.truncate)
-            except OutOfSpace as problem:
-                recorder.tell(f"the disk is full: {problem}; waiting for room")
+                taken = part.take(bytes(data.records), int(time() * 1000), recorder.truncate)
+                recorder.has_room(True)
+                return taken
+            except OutOfSpace:
+                recorder.has_room(False)
                 part.not_before = monotonic() + FULL_DISK_PAUSE_S
             except CorruptBatch as problem:
                 recorder.tell(f"{recorder.topic}-{part.number}: {client.address} has sent a damaged batch: {problem}")
@@ -170,8 +172,8 @@ class LeaderThread(Thread):
         """The leader has nothing at the position: its log begins later, or ends earlier."""
         recorder = self._recorder
         place = (recorder.topic, part.number)
-        start, end = (ask.list_offsets(client, [place], which)[place] for which in (ask.EARLIEST, ask.LATEST))
-        if start.error_code or end.error_code:
+        start, end = (ask.list_offsets(client, [place], which).get(place) for which in (ask.EARLIEST, ask.LATEST))
+        if start is None or end is None or start.error_code or end.error_code:
             part.not_before = monotonic() + PAUSE_S
             recorder.look_for_leaders()
         elif part.position < start.offset:
@@ -201,7 +203,7 @@ class LeaderThread(Thread):
             answer = client.send(ApiKey.OFFSET_FOR_LEADER_EPOCH, request)
             for topic in answer.topics:
                 for told in topic.partitions:
-                    part = by_number[told.partition]
+                    part = _asked(by_number, told.partition, client)
                     with self._recorder.lock:
                         if told.error_code or told.leader_epoch == UNDEFINED:
                             continue
@@ -219,3 +221,10 @@ class LeaderThread(Thread):
                 f"{self._recorder.topic}-{part.number}: the last {count} offsets of the recording are not in the log of"
                 f" the leader, broker {self._node_id}, and were removed: the cluster has lost them (unclean election)"
             )
+
+
+def _asked(parts: Mapping[int, FollowedPartition], number: int, client: Client) -> FollowedPartition:
+    """The partition that an answer is about."""
+    if number not in parts:
+        raise ConnectionLost(f"{client.address} answers about partition {number}, which was not asked for")
+    return parts[number]

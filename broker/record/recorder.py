@@ -12,7 +12,7 @@ from kohort.broker.record.follower import CannotFollow, Follower
 from kohort.client.settings import ClientSettings
 from kohort.protocol.messages.metadata import MetadataResponseTopic
 from kohort.protocol.wire import NO_UUID
-from kohort.storage.disk import Disk, RealDisk
+from kohort.storage.disk import Disk, FolderInUse, RealDisk
 from kohort.storage.flush import TicketSync
 from kohort.storage.log_config import FOREVER, LogConfig
 from kohort.storage.log_directory import LogDirectory
@@ -56,7 +56,13 @@ class Recorder(Follower):
         os.makedirs(self.folder, exist_ok=True)
         if any(os.path.exists(f"{self.folder}/{name}") for name in FILES_OF_BROKERS):
             raise CannotRecord(f"{self.folder} is the data folder of a broker: record into a folder of its own")
-        return LogDirectory.open(disk, self.folder, lambda _: CONFIG, now=_now_ms())
+        try:
+            return LogDirectory.open(disk, self.folder, lambda _: CONFIG, now=_now_ms())
+        except FolderInUse as problem:
+            owner = f" (pid {problem.owner})" if problem.owner else ""
+            raise CannotRecord(
+                f"another process{owner} writes to {self.folder}: stop that one, or record into another folder"
+            ) from None
 
     def check(self, found: MetadataResponseTopic) -> None:
         """Another topic of the same name must not be recorded into the same logs."""

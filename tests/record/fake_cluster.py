@@ -63,6 +63,7 @@ class FakeCluster(ScriptedServer):
         self.partitions = 1
         self.error = 0  # of the topic, in Metadata
         self.largest_answer = 0
+        self.lies: list[str] = []  # about what the next answers are wrong: "fetch" or "metadata"
         super().__init__(self._talk)
 
     # --- what happens to the log
@@ -128,7 +129,8 @@ class FakeCluster(ScriptedServer):
 
     def _metadata(self) -> MetadataResponse:
         host, port = self.address.split(":")
-        parts = [MetadataResponsePartition(0, number, 1, self.epoch) for number in range(self.partitions)]
+        numbers = [-7] if self._lies("metadata") else range(self.partitions)
+        parts = [MetadataResponsePartition(0, number, 1, self.epoch) for number in numbers]
         topic = MetadataResponseTopic(self.error, OFFSETS_TOPIC, self.topic_id, True, [] if self.error else parts)
         return MetadataResponse(0, [MetadataResponseBroker(1, host, int(port))], "cluster", 1, [topic])
 
@@ -143,7 +145,15 @@ class FakeCluster(ScriptedServer):
         told = [self._partition(each, request.max_bytes) for each in topic.partitions if each.partition == 0]
         told += [PartitionData(each.partition, 0, 0) for each in topic.partitions if each.partition]
         self.largest_answer = max(self.largest_answer, *(len(bytes(each.records or b"")) for each in told))
+        if self._lies("fetch"):
+            told[0].partition_index = 255
         return FetchResponse(0, 0, 0, [FetchableTopicResponse(OFFSETS_TOPIC, self.topic_id, told)])
+
+    def _lies(self, about: str) -> bool:
+        if about in self.lies:
+            self.lies.remove(about)
+            return True
+        return False
 
     def _partition(self, asked: Any, max_bytes: int) -> PartitionData:
         if asked.current_leader_epoch not in (-1, self.epoch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from time import monotonic, sleep
 import pytest
 
 from kohort.audit.run.in_a_test import check_log
+from kohort.broker.record import leader
 from kohort.broker.record.metrics import MetricsServer
 from kohort.broker.record.recorder import OFFSETS_TOPIC, CannotRecord, Recorder
 from kohort.client import ask
@@ -24,7 +27,7 @@ from kohort.client.settings import ClientSettings
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from kohort.storage.disk import RealDisk
+from kohort.storage.disk import RealDisk, RealFile
 from tests.clients.kohort import KohortProcess
 from tests.record.fake_cluster import FakeCluster
 
@@ -202,6 +205,45 @@ def test_a_topic_that_is_not_there_yet_is_waited_for(cluster: FakeCluster, tmp_p
 def test_a_missing_right_is_told(cluster: FakeCluster, tmp_path: Path) -> None:
     cluster.error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     with pytest.raises(AccessDenied, match="the user needs READ and DESCRIBE on the topic __consumer_offsets"):
+        once(cluster, tmp_path)
+
+
+def test_answers_that_do_not_fit_the_question_are_told_and_asked_for_again(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    data = cluster.append(b"a")
+    cluster.lies = ["metadata", "fetch"]
+    with recording(cluster, tmp_path) as copy:
+        copy.wait_for(data)
+    assert copy.news[0] == f"{OFFSETS_TOPIC} has partitions with impossible numbers, says the cluster; trying again"
+    assert "answers about partition 255, which was not asked for; looking for the leaders" in copy.news[1]
+    assert [folder.name for folder in tmp_path.glob(f"{OFFSETS_TOPIC}-*")] == [f"{OFFSETS_TOPIC}-0"]
+
+
+def test_a_full_disk_is_told_once_and_waited_for(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused, append = list[str](), RealFile.append
+
+    def append_later(file: RealFile, data: bytes) -> None:
+        if file.path.endswith(".log") and len(refused) < 3:
+            refused.append(file.path)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        append(file, data)
+
+    monkeypatch.setattr(RealFile, "append", append_later)
+    monkeypatch.setattr(leader, "FULL_DISK_PAUSE_S", 0.02)
+    data = cluster.append(b"a")
+    with recording(cluster, tmp_path) as copy:
+        copy.wait_for(data)
+    assert copy.news == ["the disk is full; waiting for room", "there is room on the disk again"]
+
+
+def test_two_recorders_do_not_write_to_one_folder(cluster: FakeCluster, tmp_path: Path) -> None:
+    with (
+        recording(cluster, tmp_path),
+        pytest.raises(CannotRecord, match=rf"another process \(pid {os.getpid()}\) writes to .*: stop that one"),
+    ):
         once(cluster, tmp_path)
 
 
