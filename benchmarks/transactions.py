@@ -50,6 +50,11 @@ TRANSACTION = 1  # kind of coordinator
 PRODUCE, COMMIT_OFFSETS, END, INIT, FETCH = 12, 5, 5, 4, 12  # versions
 COMMITTED_TOPIC_BYTES = 32 * FETCH_BYTES
 BATCHES_OF_TRANSACTION = 10
+TAKES_RECORDS_LATER = {
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,  # Kafka, just after the topic was created
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
 COMES_AGAIN = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 
 Asked = Generator[tuple[ApiKey, int, Message], Any, None]  # is sent the answers
@@ -82,10 +87,10 @@ class Producer:
         request = ProduceRequest(self.transactional_id, -1, 10_000, [TopicProduceData(self.topic, partition_data=data)])
         while True:
             answer = yield ApiKey.PRODUCE, PRODUCE, request
-            errors = {each.error_code for each in answer.responses[0].partition_responses}
-            if errors == {0}:
+            errors = {each.error_code for each in answer.responses[0].partition_responses} - {0}
+            if not errors:
                 return
-            assert errors == {ErrorCode.CONCURRENT_TRANSACTIONS}, answer
+            assert errors <= TAKES_RECORDS_LATER, answer  # what was taken is recognised when it comes again
             self.retries += 1
 
     def commit_offset(self, offset: int) -> Asked:

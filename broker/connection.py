@@ -384,7 +384,7 @@ class Connection(asyncio.Protocol):
                 return taken.response
             self._finish(call, taken.response)
         elif isinstance(taken, Pause):
-            taken.then(lambda: self.answer_in_steps(call, steps))
+            taken.then(lambda: self._go_on_in_steps(call, steps))  # it has not become a long one by waiting
         else:
             self.answer_in_steps(call, steps)
         return PARKED
@@ -414,6 +414,9 @@ class Connection(asyncio.Protocol):
     def answer_in_steps(self, call: Call, steps: WaitingSteps[Answer]) -> None:
         """Take the steps between other requests, and answer with what they return, unless that is PARKED."""
         call.is_long = True
+        self._go_on_in_steps(call, steps)
+
+    def _go_on_in_steps(self, call: Call, steps: WaitingSteps[Answer]) -> None:
         self._server.long_requests.add(
             LongRequest(
                 self,
@@ -432,11 +435,13 @@ class Connection(asyncio.Protocol):
             logger.error("%s of %s was answered, and then failed", call.route.name, self, exc_info=problem)
 
     def _finish(self, call: Call, response: Answer) -> None:
-        """A long request has taken its last step."""
+        """A request that was not done at once has taken its last step."""
         if isinstance(response, Parked):
             self._stays_parked(call)
-        else:
+        elif call.is_long:
             self.answer_long(call, response)
+        else:
+            self.answer_parked(call, response)
 
     def answer_long(self, call: Call, response: Message | NoAnswer) -> None:
         """Answer a parked request. Encoding the response may take long, so a thread does it."""

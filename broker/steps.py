@@ -16,8 +16,8 @@ between two steps: a handler looks things up again after a `yield`. One that can
 done yields WAIT, and its slice ends there.
 
 A handler that has to wait for something else than its turn, a disk for instance, yields a Pause. Its next step is
-taken when the pause is over. If the client hangs up meanwhile, there is no next step: what must happen all the same is
-done by whoever ends the pause.
+taken when the pause is over; waiting alone does not make a long request of it. If the client hangs up meanwhile, there
+is no next step: what must happen all the same is done by whoever ends the pause.
 
 Reading a request with many elements, and encoding an answer with many, cannot be done in steps. A thread does it. So
 that the event loop gets the interpreter back soon, the thread shortens the switch interval for that time.
@@ -286,6 +286,7 @@ class LongRequests:
                 if isinstance(taken, Done):
                     request.finished(taken.response)
                 else:
+                    request.call.is_long = request.call.is_long or not isinstance(taken, Pause)
                     if not request.sender.is_closed:  # the elements of a closed one count no longer
                         self._grow(request.sender, (monotonic_ns() - began) // NS_PER_ELEMENT)
                     self._line_up(request, taken)

@@ -10,7 +10,7 @@ from gc import collect
 from pathlib import Path
 from queue import SimpleQueue
 from struct import pack, unpack
-from threading import current_thread, main_thread
+from threading import Thread, current_thread, main_thread
 from time import time_ns
 from weakref import ref
 
@@ -29,8 +29,10 @@ from kohort.broker.steps import (
     Done,
     LongRequest,
     LongRequests,
+    Pause,
     Steps,
     Turns,
+    WaitingSteps,
     all_steps,
     take_steps,
 )
@@ -48,7 +50,7 @@ from kohort.protocol.wire import MAX_ELEMENTS_PER_REQUEST, Message
 from kohort.storage.disk import RealDisk
 from tests.clients.kohort import KohortProcess
 
-Handler = Callable[[Broker, FindCoordinatorRequest, Call], Steps[FindCoordinatorResponse]]
+Handler = Callable[[Broker, FindCoordinatorRequest, Call], WaitingSteps[FindCoordinatorResponse]]
 VERSION = 2  # of FindCoordinator: its answer has an error code at the top
 
 
@@ -244,10 +246,8 @@ async def test_a_late_step_that_fails_is_an_error_for_the_client_alone(
     await peer.api_versions()
 
 
-@pytest.mark.asyncio
-async def test_the_answer_to_a_long_request_is_encoded_by_a_thread(server: Server, connect: Connect) -> None:
-    endless = Endless()
-    serve(server, endless.handle)
+def watch_encoding(server: Server) -> list[Thread]:
+    """The threads that encode answers of FindCoordinator from here on."""
     route = server.broker.apis.route(ApiKey.FIND_COORDINATOR, VERSION)
     encode = route.encode
     threads = []
@@ -258,8 +258,59 @@ async def test_the_answer_to_a_long_request_is_encoded_by_a_thread(server: Serve
         return body
 
     route.encode = watched_encode
+    return threads
+
+
+@pytest.mark.asyncio
+async def test_the_answer_to_a_long_request_is_encoded_by_a_thread(server: Server, connect: Connect) -> None:
+    endless = Endless()
+    serve(server, endless.handle)
+    threads = watch_encoding(server)
     peer = await connect()
     peer.find_coordinator()
+    await one_more_turn(connect)
+    endless.may_end = True
+    assert await peer.answer() == (1, ANSWER)
+    assert threads
+    assert main_thread() not in threads
+
+
+@pytest.mark.asyncio
+async def test_a_request_that_only_waited_is_answered_without_the_thread(server: Server, connect: Connect) -> None:
+    waits = Pause()
+
+    def handle(broker: Broker, request: FindCoordinatorRequest, call: Call) -> WaitingSteps[FindCoordinatorResponse]:
+        yield waits
+        yield waits  # which is over
+        return FindCoordinatorResponse(0, 0, None, 5, "here", 9)
+
+    serve(server, handle)
+    threads = watch_encoding(server)
+    peer = await connect()
+    peer.find_coordinator()
+    peer.send(ApiKey.API_VERSIONS, 0, 2, ApiVersionsRequest())
+    await one_more_turn(connect)
+    waits.end()
+    assert await peer.answer() == (1, ANSWER)
+    assert (await peer.answer())[0] == 2
+    assert threads == [main_thread()]
+    assert server.long_requests.elements == 0
+
+
+@pytest.mark.asyncio
+async def test_one_that_takes_long_after_it_has_waited_is_a_long_request(server: Server, connect: Connect) -> None:
+    waits, endless = Pause(), Endless()
+
+    def handle(broker: Broker, request: FindCoordinatorRequest, call: Call) -> WaitingSteps[FindCoordinatorResponse]:
+        yield waits
+        return (yield from endless.handle(broker, request, call))
+
+    serve(server, handle)
+    threads = watch_encoding(server)
+    peer = await connect()
+    peer.find_coordinator()
+    await one_more_turn(connect)
+    waits.end()
     await one_more_turn(connect)
     endless.may_end = True
     assert await peer.answer() == (1, ANSWER)
@@ -502,7 +553,7 @@ async def test_many_connections_that_send_many_requests_do_not_take_the_whole_tu
 class Here:
     """As much of a call as a turn looks at."""
 
-    is_gone = False
+    is_gone = is_long = False
 
 
 def test_the_thread_drops_its_work_when_it_is_done() -> None:
