@@ -103,11 +103,14 @@ class Answers:
         self.all_are_here = Pause()
         self._missing = 1  # one more than was asked, so that early answers do not end the pause; `wait` takes it away
 
-    def expect(self, part: Part) -> Callable[[Added], None]:
+    def expect(self, *parts: Part) -> Callable[[Added], None]:
+        """The parts are asked about together. The answer has an error for each partition, in the order of the parts."""
         self._missing += 1
 
         def answered(added: Added) -> None:
-            part.errors = added.errors or repeat(added.error)
+            errors = iter(added.errors or repeat(added.error))
+            for part in parts:
+                part.errors = errors  # shared: each part takes its own from the front, when its result is made
             self.one_less()
 
         return answered
@@ -124,8 +127,9 @@ class Answers:
 
 
 def _add_to_several(broker: Broker, request: AddPartitionsToTxnRequest) -> WaitingSteps[AddPartitionsToTxnResponse]:
+    """A transaction that is named many times is asked about once: each record of the log has all of its partitions."""
     parts: list[Part] = []
-    answers = Answers()
+    together: dict[tuple[str, int, int, bool], tuple[list[tuple[str, int]], list[Part]]] = {}
     for each in request.transactions:
         part = Part(each.transactional_id, each.topics)
         parts.append(part)
@@ -133,12 +137,17 @@ def _add_to_several(broker: Broker, request: AddPartitionsToTxnRequest) -> Waiti
         if problems is not None:
             part.errors = problems
             continue
-        partitions = yield from _partitions(part.topics)
+        key = (each.transactional_id, each.producer_id, each.producer_epoch, not each.verify_only)
+        partitions, its_parts = together.setdefault(key, ([], []))
+        partitions += yield from _partitions(part.topics)
+        its_parts.append(part)
+    answers = Answers()
+    for (transactional_id, producer_id, epoch, is_added), (partitions, its_parts) in together.items():
         asked = AddOrVerify(
-            each.transactional_id, each.producer_id, each.producer_epoch, partitions,
-            is_added=not each.verify_only, client_version=NEW_CLIENTS,
-        )  # fmt: skip
-        broker.transactions.ask(asked, answers.expect(part))
+            transactional_id, producer_id, epoch, partitions, is_added=is_added, client_version=NEW_CLIENTS
+        )
+        broker.transactions.ask(asked, answers.expect(*its_parts))
+        yield None
     yield from answers.wait()
     results = []
     for part in parts:

@@ -15,6 +15,7 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kohort.broker.steps import SLICE_NS, Steps, take_steps
 from kohort.broker.topics.txn_markers import write_marker
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.txn_marker import TxnMarker
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MARKERS_IN_STEP = 100  # some 5 ms
 FIRST_DELAY_S, MAX_DELAY_S = 0.05, 5.0
 FINAL = frozenset((ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED))
 
@@ -76,12 +76,17 @@ class MarkerSender:
     def _write_some(self) -> None:
         """Markers that are asked for meanwhile wait for their turn."""
         self._is_busy = True
-        for _ in range(min(MARKERS_IN_STEP, len(self._waiting))):
-            self._write(*self._waiting.popleft())
+        take_steps(self._steps(), SLICE_NS)
         if self._waiting:
             self._broker.call_soon(self._write_some)
         else:
             self._is_busy = False
+
+    def _steps(self) -> Steps[None]:
+        """One marker each. The first one in a partition makes its files, which takes a hundred times as long."""
+        while self._waiting:
+            self._write(*self._waiting.popleft())
+            yield
 
     def _write(self, sending: Sending, topic: str, index: int, delay_s: float) -> None:
         if not sending.is_stale():

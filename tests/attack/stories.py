@@ -6,7 +6,7 @@ Each was seen to stop a broker for seconds, or is a sibling of one that did.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from struct import pack
@@ -15,9 +15,7 @@ from typing import Any
 import zstandard
 
 from kohort.client.client import Client
-from kohort.protocol.api_keys import APIS, ApiKey
-from kohort.protocol.codec import request_encoder
-from kohort.protocol.headers import request_header
+from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -53,6 +51,8 @@ from kohort.protocol.varint import encode_varint
 from kohort.protocol.wire import MAX_STRING_BYTES
 from tests.attack.attacker import Attack
 from tests.attack.extremes import GROUP, MB, TOPIC
+from tests.attack.story import one
+from tests.attack.transactions import stories_of_transactions
 from tests.parity.batches import changed
 
 BIG_GROUP = "attacked-big-group"
@@ -64,24 +64,13 @@ HEADERS_IN_BOMB = 33_000_000
 INT32_MAX = 2**31 - 1
 
 
-def request(api_key: ApiKey, version: int, message: Any) -> bytes:
-    body = request_encoder(api_key, version)(message)
-    data = request_header(api_key, version, 1, "attacker") + (body if isinstance(body, bytes) else b"".join(body))
-    return pack(">i", len(data)) + data
-
-
 def stories() -> Iterator[Attack]:
     yield from _of_records()
     yield from _of_topics()
     yield from _of_groups()
     yield from _of_fetches()
     yield from _of_many_requests()
-
-
-def _one(api_key: ApiKey, version: int, shape: str, message: Callable[[], Any], count: int = 1, **more: Any) -> Attack:
-    """The same request `count` times; `message` is called when the state is prepared."""
-    name = f"{APIS[api_key].name} v{version}"
-    return Attack(name, shape, lambda _: [request(api_key, version, message())] * count, **more)
+    yield from stories_of_transactions()
 
 
 # --- records
@@ -113,10 +102,10 @@ def _send_bombs(address: str) -> None:
 
 
 def _of_records() -> Iterator[Attack]:
-    yield _one(ApiKey.PRODUCE, 9, "zstd: a record with 33 million headers", lambda: _produce(bomb()))
-    yield _one(ApiKey.PRODUCE, 9, "30,000 records with a bad timestamp", lambda: _produce(_bad_timestamps()))
+    yield one(ApiKey.PRODUCE, 9, "zstd: a record with 33 million headers", lambda: _produce(bomb()))
+    yield one(ApiKey.PRODUCE, 9, "30,000 records with a bad timestamp", lambda: _produce(_bad_timestamps()))
     by_time = ListOffsetsPartition(0, -1, int(time.time() * 1000))
-    yield _one(
+    yield one(
         ApiKey.LIST_OFFSETS, 6, "by time, behind three batches with 33 million headers each",
         lambda: ListOffsetsRequest(-1, 0, [ListOffsetsTopic(TOPIC, [by_time])]), prepare=_send_bombs,
     )  # fmt: skip
@@ -136,41 +125,41 @@ def _create(address: str, topics: list[CreatableTopic]) -> None:
 
 def _of_topics() -> Iterator[Attack]:
     for count in (3_000_000, INT32_MAX):
-        yield _one(
+        yield one(
             ApiKey.CREATE_TOPICS, 5, f"one topic with {count:,} partitions",
             partial(CreateTopicsRequest, [CreatableTopic("huge", count, 1)], 1_000),
         )  # fmt: skip
-        yield _one(
+        yield one(
             ApiKey.CREATE_PARTITIONS, 1, f"{count:,} partitions",
             partial(CreatePartitionsRequest, [CreatePartitionsTopic(TOPIC, count, None)], 1_000),
         )  # fmt: skip
     resource = AlterConfigsResource(TOPIC_RESOURCE, TOPIC, [AlterableConfig("retention.ms", "86400000")])
-    yield _one(ApiKey.ALTER_CONFIGS, 1, "one topic 5,000 times", lambda: AlterConfigsRequest([resource] * 5_000))
+    yield one(ApiKey.ALTER_CONFIGS, 1, "one topic 5,000 times", lambda: AlterConfigsRequest([resource] * 5_000))
     step = IncrementalResource(TOPIC_RESOURCE, TOPIC, [IncrementalConfig("retention.ms", 0, "86400000")])
-    yield _one(
+    yield one(
         ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, "one topic 5,000 times",
         lambda: IncrementalAlterConfigsRequest([step] * 5_000),
     )  # fmt: skip
     broker = DescribeConfigsResource(4, "1", None)
-    yield _one(
+    yield one(
         ApiKey.DESCRIBE_CONFIGS, 4, "all settings of the broker 2,000 times, with documentation",
         lambda: DescribeConfigsRequest([broker] * 2_000, True, True),
     )  # fmt: skip
-    yield _one(
+    yield one(
         ApiKey.METADATA, 12, "2,000 topics that are created on demand",
         lambda: MetadataRequest([MetadataRequestTopic(name=name) for name in _names(2_000, "on-demand")]),
     )  # fmt: skip
-    yield _one(
+    yield one(
         ApiKey.CREATE_TOPICS, 5, "2,000 topics",
         lambda: CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in _names(2_000, "created")], 60_000),
     )  # fmt: skip
     many = [CreatableTopic(name, 1, 1) for name in _names(1_000, "many")]
-    yield _one(
+    yield one(
         ApiKey.DELETE_TOPICS, 5, "1,000 topics", lambda: DeleteTopicsRequest([], _names(1_000, "many"), 60_000),
         prepare=partial(_create, topics=many),
     )  # fmt: skip
     wide = [CreatableTopic(name, 1_000, 1) for name in _names(3, "wide")]
-    yield _one(
+    yield one(
         ApiKey.METADATA, 12, "everything, 20 times, with 3 topics of 1,000 partitions", lambda: MetadataRequest(None),
         20, prepare=partial(_create, topics=wide),
     )  # fmt: skip
@@ -182,17 +171,17 @@ def _of_topics() -> Iterator[Attack]:
 def _of_groups() -> Iterator[Attack]:
     long_id = "g" * MAX_STRING_BYTES
     partition = OffsetCommitRequestPartition(0, 1, -1, "")
-    yield _one(
+    yield one(
         ApiKey.OFFSET_COMMIT, 8, "a group id of 32 kB, one partition 5,000 times",
         lambda: OffsetCommitRequest(
             long_id, topics=[OffsetCommitRequestTopic(TOPIC, partitions=[partition] * 5_000)]
         ),
     )  # fmt: skip
-    yield _one(
+    yield one(
         ApiKey.OFFSET_FETCH, 8, "a group with 1,000 offsets 500 times",
         lambda: OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP, topics=None)] * 500), prepare=_commit_many,
     )  # fmt: skip
-    yield _one(
+    yield one(
         ApiKey.DESCRIBE_GROUPS, 5, "a group of 1 MB 500 times",
         lambda: DescribeGroupsRequest([BIG_GROUP] * 500), prepare=_make_big_group,
     )  # fmt: skip
@@ -252,20 +241,20 @@ def _of_members() -> Iterator[Attack]:
         own = SyncGroupRequestAssignment(leader[2], _assignment(size))
         return SyncGroupRequest(*leader, None, None, None, [own])
 
-    yield _one(
+    yield one(
         ApiKey.SYNC_GROUP, 3, "4 million partitions for a member that does not exist", lambda: sync(1, 4_000_000),
         prepare=join,
     )  # fmt: skip
-    yield _one(
+    yield one(
         ApiKey.SYNC_GROUP, 3, "4 million partitions for the leader itself", lambda: sync_own(4_000_000),
         prepare=join,
     )  # fmt: skip
-    yield _one(
+    yield one(
         ApiKey.SYNC_GROUP, 3, "assignments for 90,000 members that do not exist", lambda: sync(90_000, 1),
         prepare=join,
     )  # fmt: skip
     protocols = [JoinGroupRequestProtocol(f"p{number}", b"") for number in range(90_000)]
-    yield _one(
+    yield one(
         ApiKey.JOIN_GROUP, 3, "90,000 protocols",
         lambda: JoinGroupRequest("attacked-join", SESSION_MS, 60_000, "", None, "consumer", protocols),
     )  # fmt: skip
@@ -296,11 +285,11 @@ def _of_migrations() -> Iterator[Attack]:
             [] if is_new else None,
         )  # fmt: skip
 
-    yield _one(
+    yield one(
         ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, f"joins a classic group of {LARGE_GROUP:,} members",
         lambda: heartbeat(0), prepare=make, only_long=True,
     )  # fmt: skip
-    yield _one(
+    yield one(
         ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, f"leaves a group of {LARGE_GROUP:,} classic members",
         lambda: heartbeat(-1), prepare=upgrade, only_long=True,
     )  # fmt: skip
@@ -341,13 +330,13 @@ def _fetch(partitions: int, **fields: Any) -> FetchRequest:
 
 
 def _of_fetches() -> Iterator[Attack]:
-    yield _one(
+    yield one(
         ApiKey.FETCH, 12, "90,000 unknown partitions in a session, 5 clients that hang up",
         lambda: _fetch(90_000, max_wait_ms=100, min_bytes=1, session_epoch=0), 5, hang_up=True,
     )  # fmt: skip
-    one = FetchPartition(0, fetch_offset=10_000_000, partition_max_bytes=1 << 20)
+    beyond = FetchPartition(0, fetch_offset=10_000_000, partition_max_bytes=1 << 20)
     end = FetchPartition(0, fetch_offset=130, partition_max_bytes=1 << 20)
-    yield _one(
+    yield one(
         ApiKey.FETCH, 12, "90,000 times the end of a partition, waiting, 5 clients that hang up",
         lambda: FetchRequest(
             max_wait_ms=INT32_MAX, min_bytes=INT32_MAX, session_epoch=-1,
@@ -356,11 +345,11 @@ def _of_fetches() -> Iterator[Attack]:
         5, hang_up=True,
     )  # fmt: skip
     start = FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)
-    yield _one(
+    yield one(
         ApiKey.FETCH, 12, "90,000 times the start of a partition",
         lambda: FetchRequest(
             max_wait_ms=100, min_bytes=1, session_epoch=-1,
-            topics=[FetchTopic(TOPIC, partitions=[start, one] * 45_000)],
+            topics=[FetchTopic(TOPIC, partitions=[start, beyond] * 45_000)],
         ),
     )  # fmt: skip
 
@@ -380,58 +369,58 @@ def _make_groups(address: str, count: int = 3_000) -> None:
 
 def _of_many_requests() -> Iterator[Attack]:
     """Requests that are sent without waiting for the answers to the earlier ones."""
-    yield _one(
+    yield one(
         ApiKey.LIST_GROUPS, 4, "50 times at once, 3,000 groups", lambda: ListGroupsRequest(), 50,
         prepare=_make_groups, at_once=True,
     )  # fmt: skip
-    yield _one(
+    yield one(
         ApiKey.API_VERSIONS, 0, "50,000 times at once", lambda: ApiVersionsRequest(), 50_000, at_once=True,
     )  # fmt: skip
-    yield _one(
+    yield one(
         ApiKey.METADATA, 12, "20,000 times at once", lambda: MetadataRequest(None), 20_000, at_once=True,
     )  # fmt: skip
     configs = DescribeConfigsRequest([DescribeConfigsResource(4, "1", None)], True, True)
-    yield _one(
+    yield one(
         ApiKey.DESCRIBE_CONFIGS, 4, "1,000 times at once, all settings of the broker", lambda: configs, 1_000,
         at_once=True,
     )  # fmt: skip
     alter = AlterConfigsRequest(
         [AlterConfigsResource(TOPIC_RESOURCE, TOPIC, [AlterableConfig("retention.ms", "1000000")])]
     )
-    yield _one(ApiKey.ALTER_CONFIGS, 1, "2,000 times at once", lambda: alter, 2_000, at_once=True)
+    yield one(ApiKey.ALTER_CONFIGS, 1, "2,000 times at once", lambda: alter, 2_000, at_once=True)
     yield from _of_many_clients(configs)
 
 
 def _of_many_clients(configs: DescribeConfigsRequest) -> Iterator[Attack]:
     unknown = [ListOffsetsTopic(name, [ListOffsetsPartition(0, -1, -1)]) for name in _names(40_000, "unknown")]
-    yield _one(
+    yield one(
         ApiKey.LIST_OFFSETS, 6, "40,000 topics, 10 clients at once", lambda: ListOffsetsRequest(-1, 0, unknown), 10,
         side_by_side=True,
     )  # fmt: skip
     many = [f"group-{number}" for number in range(20_000)]
-    yield _one(
+    yield one(
         ApiKey.DESCRIBE_GROUPS, 5, "20,000 unknown groups, 100 clients at once",
         lambda: DescribeGroupsRequest(many), at_once=True, clients=100, only_long=True,
     )  # fmt: skip
-    yield _one(
+    yield one(
         ApiKey.API_VERSIONS, 0, "1,000 times at once by each of 200 clients", lambda: ApiVersionsRequest(), 1_000,
         at_once=True, clients=200,
     )  # fmt: skip
-    yield _one(
+    yield one(
         ApiKey.METADATA, 12, "200 times at once by each of 200 clients", lambda: MetadataRequest(None), 200,
         at_once=True, clients=200,
     )  # fmt: skip
-    yield _one(
+    yield one(
         ApiKey.DESCRIBE_CONFIGS, 4, "10 times at once by each of 200 clients, all settings of the broker",
         lambda: configs, 10, at_once=True, clients=200, only_long=True,
     )  # fmt: skip
     wide = [CreatableTopic(name, 1_000, 1) for name in _names(9, "wide")]
-    yield _one(
+    yield one(
         ApiKey.METADATA, 12, "everything, by each of 100 clients at once, with 9 topics of 1,000 partitions",
         lambda: MetadataRequest(None), at_once=True, clients=100, prepare=partial(_create, topics=wide),
         only_long=True,
     )  # fmt: skip
-    yield _one(
+    yield one(
         ApiKey.OFFSET_COMMIT, 8, "100 times at once by each of 200 clients", _commit_of_one, 100,
         at_once=True, clients=200,
     )  # fmt: skip

@@ -59,6 +59,11 @@ def told(topics: Any) -> Told:
     }
 
 
+def bytes_of_log(broker: KohortProcess) -> int:
+    """What the transaction coordinator has written."""
+    return sum(path.stat().st_size for path in broker.data.glob("__transaction_state-*/*.log"))
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KohortProcess]:
     with KohortProcess(tmp_path_factory.mktemp("adding")) as running:
@@ -108,6 +113,44 @@ def test_a_long_request_is_answered_like_a_short_one(adding: Adding, version: in
     assert adding.state(who) == "Empty"
     assert set(adding.add(who, *places, version=version).values()) == {"NONE"}
     assert sorted(adding.partitions(who)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("version", OF_BROKERS)
+def test_a_transaction_that_is_named_many_times_is_written_once(
+    adding: Adding, broker: KohortProcess, version: int
+) -> None:
+    """A record holds all partitions of the transaction: one for each time would grow with the square of the request."""
+    who, topic, partitions = adding.story.begun(), adding.peer.create("-wide", partitions=500), 500
+    rows = [
+        AddPartitionsToTxnTransaction(*who.identity(), False, [AddPartitionsToTxnTopic(topic, [index, 0])])
+        for index in range(partitions)
+    ]
+    rows[7] = AddPartitionsToTxnTransaction(*who.identity(), False, [AddPartitionsToTxnTopic(topic, [partitions])])
+    before = bytes_of_log(broker)
+    answer = adding.peer.quietly(ApiKey.ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnRequest(rows), version)
+    results = [told(each.topic_results) for each in answer.results_by_transaction]
+    assert results[7] == {(topic, partitions): "UNKNOWN_TOPIC_OR_PARTITION"}
+    del results[7]
+    indexes = [index for index in range(partitions) if index != 7]
+    assert results == [{(topic, index): "NONE", (topic, 0): "NONE"} for index in indexes]
+    assert adding.partitions(who) == indexes
+    assert bytes_of_log(broker) - before < 3 * 4 * partitions
+
+
+@pytest.mark.parametrize("version", OF_BROKERS)
+def test_each_time_that_a_transaction_is_named_has_its_own_verdicts(adding: Adding, version: int) -> None:
+    who, topic = adding.story.begun(), adding.topic
+    adding.add(who, (topic, 1))
+    rows = [
+        AddPartitionsToTxnTransaction(*who.identity(), True, [AddPartitionsToTxnTopic(topic, indexes)])
+        for indexes in ([0, 1], [1], [1, 2])
+    ]
+    answer = adding.peer.quietly(ApiKey.ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnRequest(rows), version)
+    assert [told(each.topic_results) for each in answer.results_by_transaction] == [
+        {(topic, 0): "TRANSACTION_ABORTABLE", (topic, 1): "NONE"},
+        {(topic, 1): "NONE"},
+        {(topic, 1): "NONE", (topic, 2): "TRANSACTION_ABORTABLE"},
+    ]
 
 
 @pytest.mark.parametrize("version", OF_BROKERS)
