@@ -35,7 +35,7 @@ TYPES: Final = {
 }  # fmt: skip
 SCRIPTS_AND_STYLE: Final = (
     "style.css", "icon.svg", "page.js", "dom.js", "colours.js", "overview.js", "group.js", "strip.js", "timeline.js",
-    "feed.js", "format.js", "chart.js", "tables.js", "trend.js",
+    "feed.js", "format.js", "theme.js", "login.js", "chart.js", "tables.js", "trend.js",
 )  # fmt: skip
 # Nothing from elsewhere, no script or style in the page itself, and nobody may show the page inside another.
 POLICY: Final = (
@@ -168,7 +168,8 @@ def _login(guard: Guard) -> HttpHandler:
     async def answer(request: HttpRequest) -> HttpAnswer:
         given = parse_qs(request.body.decode("utf-8", "replace")).get("token", [""])[0].strip()
         if not guard.asks_token or not guard.is_token(given):
-            return _safe(_file("login.html", HTTPStatus.UNAUTHORIZED))
+            page = _file("login.html", HTTPStatus.UNAUTHORIZED)
+            return _safe(page._replace(body=page.body.replace(b' role="alert" hidden', b' role="alert"')))
         to_page = {"Location": "/", "Set-Cookie": guard.cookie()}
         return _safe(text_answer("welcome\n", HTTPStatus.SEE_OTHER)._replace(headers=to_page))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import itertools
 import json
 import os
@@ -161,6 +162,15 @@ class Page:
         """Waits, a drawn frame at a time, until the condition holds."""
         look = f"const look = () => ({condition}) ? done(true) : requestAnimationFrame(look); look();"
         self.run(f"new Promise((done) => {{ {look} }})")
+
+    def wait_until(self, condition: str) -> None:
+        """Likewise, while the page may be replaced by another one: each look is a question of its own."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            with contextlib.suppress(AssertionError):  # there is no page just now
+                if self.run(condition):
+                    return
+            assert time.monotonic() < deadline, condition
 
     def text(self) -> str:
         shown: str = self.run("document.body.innerText")

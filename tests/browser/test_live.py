@@ -286,6 +286,26 @@ def test_the_trend_of_lag_is_that_of_its_troughs(stage: Stage, browser: Browser)
         assert page.run(TREND) == {"known": None, "saw": 0, "grows": 30, "falls": -50}
 
 
+@pytest.mark.parametrize("dark", [False, True])
+def test_who_brings_the_token_comes_to_the_group_that_was_asked_for(
+    browser: Browser, tmp_path: Path, dark: bool
+) -> None:
+    token = f"the token of this test: {dark}"
+    with KohortProcess(tmp_path, **{"kohort.http.port": "0", "kohort.http.token": token}) as process:
+        address = page_of(process)
+        with Client(process.address) as client:
+            commit(client, "one", "t", {0: 1})
+        with browser.open(f"{address}/#/group/one", dark=dark) as page:
+            for given, answer in (("wrong", "This is not the token."), (token, "one")):
+                page.screenshot(picture_folder(tmp_path) / f"live-login-{given[:5]}.png")
+                page.run(f"document.getElementById('token').value = '{given}'")
+                page.run("document.querySelector('form').requestSubmit()")
+                look = "document.querySelector('.wrong:not([hidden]), h1 bdi')?.textContent"
+                page.wait_until(f"{look} === '{answer}' && document.readyState === 'complete'")
+            assert page.run("location.hash") == "#/group/one"
+            assert page.run("document.documentElement.dataset.theme") == ("dark" if dark else "light")
+
+
 def test_a_broker_that_goes_away_is_said_to_be_gone_and_found_again(browser: Browser, tmp_path: Path) -> None:
     settings = {"kohort.http.port": "0"}
     with KohortProcess(tmp_path, **settings) as process:

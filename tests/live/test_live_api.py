@@ -248,6 +248,7 @@ def test_where_others_can_come_a_token_is_asked_for(tmp_path: Path) -> None:
         assert ask(f"{page}/api/groups", Authorization=f"Bearer {TOKEN}", Host="any.example").status == 200
         wrong = ask(f"{page}/login", "POST", b"token=wrong")
         assert (wrong.status, "set-cookie" in wrong.headers) == (401, False)
+        assert b'role="alert">This is not the token' in wrong.body
         right = ask(f"{page}/login", "POST", b"token=" + quote(TOKEN).encode())
         assert (right.status, right.headers["location"]) == (303, "/")
         cookie = right.headers["set-cookie"]

@@ -21,7 +21,6 @@ function setTheme(theme) {
   if (view && view.redraw) view.redraw();
 }
 const system = matchMedia("(prefers-color-scheme: dark)");
-setTheme(remembered("kohort-theme") || (system.matches ? "dark" : "light"));
 system.addEventListener("change", () => { if (!remembered("kohort-theme")) setTheme(system.matches ? "dark" : "light"); });
 function otherTheme() {
   const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";

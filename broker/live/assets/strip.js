@@ -4,6 +4,7 @@
 import { CAUSE_COLOURS, memberColour, memberPattern, theme } from "./colours.js";
 import { clock, moment, safe, duration } from "./format.js";
 
+const SILENCE_MS = 2500; // without a word for so long, time stands still: nobody knows who owns what now
 const GUTTER = 58;
 const RIGHT = 14;
 const HEADING = 22;
@@ -18,6 +19,7 @@ export class Strip {
     this.data = { rows: [], bars: [], rebalances: [], people: {} };
     this.window = 10 * 60e3;
     this.offset = 0; // the server's clock minus ours
+    this.told = Infinity; // the server's time when it was heard last
     this.chosen = null;
     this.lifted = null; // a person; the others fade
     this.patterns = new Map();
@@ -40,8 +42,8 @@ export class Strip {
     this.draw();
   }
 
-  tick(now) { this.offset = now - Date.now(); }
-  now() { return Date.now() + this.offset; }
+  tick(now) { this.offset = now - Date.now(); this.told = now; }
+  now() { return Math.min(Date.now() + this.offset, this.told + SILENCE_MS); }
 
   // Where each row is. Partitions of share groups have several owners, which share the row's height.
   plan() {
