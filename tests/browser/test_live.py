@@ -260,6 +260,8 @@ def test_partitions_are_sorted_by_lag_and_owners_have_a_legend(stage: Stage, bro
 def test_lag_is_judged_and_a_search_without_result_says_so(stage: Stage, browser: Browser) -> None:
     with browser.open(f"{stage.page}/#/group/rest-00001") as page:
         page.until("document.querySelector('.verdict')?.textContent.startsWith('nobody reads')")
+        page.run("location.hash = '#/group/attacked%20members'")
+        page.until("document.querySelector('.verdict')?.textContent.includes('has not committed anything yet')")
         page.run("location.hash = '#/'")
         all_groups(page)
         search(page, "no such group")

@@ -198,7 +198,7 @@ export function showGroup(content, key, tell) {
     lagChart.draw(points.map(([at, value]) => [at, value]), short);
     rateChart.draw(points.map(([at, , value, other]) => [at, value, other]), rate);
     trend.tell(now, lag);
-    lagChart.judge(...verdict({ lag, count, committed, silent: lastCommit === null ? null : now - lastCommit }));
+    lagChart.judge(...verdict({ lag, count, committed, silent: lastCommit === null ? null : now - lastCommit, hasEnds: ends.at(-1)[1] !== null }));
   }
 
   // Records per second, of all partitions: what the group commits, and what producers write, in the last seconds.
@@ -222,7 +222,8 @@ export function showGroup(content, key, tell) {
   }
 
   // What to make of the lag, in a few words.
-  function verdict({ lag, count, committed, silent }) {
+  function verdict({ lag, count, committed, silent, hasEnds }) {
+    if (lag === null && silent === null && hasEnds && group && group.type !== "share") return ["unknown: the group has not committed anything yet", ""];
     if (lag === null) return [group && group.type === "share" ? "unknown: how far share groups have come is not in this log" : "unknown: where the logs end is not known here", ""];
     if (!lag) return ["caught up", "good"];
     const perSecond = trend.perSecond();
