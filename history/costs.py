@@ -7,7 +7,9 @@ partition-seconds  for how long partitions are without an owner, added up. It re
     eager          every partition waits until the last member has rejoined
     cooperative    only those that move or whose owner has gone wait: for the second round, in which the slowest member
                    is waited for once more
-    KIP-848        nobody waits for others; only what the slowest member itself has to give up waits for it
+    KIP-848        nobody waits for others; only what the slowest member itself has to give up waits for it. Of a group
+                   that is one of KIP-848 the log has the times themselves, which are longer: a member takes what
+                   others gave up with its next heartbeat
 
 How long a member was silent before it was found to be gone is the same in all three ways, and is left out.
 """
@@ -108,8 +110,14 @@ def ways_of(rebalance: Rebalance, names: Mapping[str, str], wait_ms: int | None,
         Way(EAGER, eager, len(stays), len(dealt) + gone, _times(wait_s, len(stays) + gone), own in EAGER_ASSIGNORS),
         Way(COOPERATIVE_WAY, COOPERATIVE, len(sticky), len(sticky) + gone, _times(wait_s, len(sticky) + gone),
             own == COOPERATIVE),
-        Way(SERVER_SIDE, "uniform", len(sticky), len(sticky) + gone, _times(wait_s, of_slowest), bool(rebalance.bumps)),
+        Way(SERVER_SIDE, "uniform", len(sticky), len(sticky) + gone,
+            _measured(rebalance) if rebalance.bumps and wait_s is not None else _times(wait_s, of_slowest),
+            bool(rebalance.bumps)),
     ]  # fmt: skip
+
+
+def _measured(rebalance: Rebalance) -> float:
+    return round(sum(gap.to_ms - gap.from_ms for gap in rebalance.gaps) / 1000, 1)
 
 
 def _times(wait_s: float | None, partitions: int) -> float | None:

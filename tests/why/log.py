@@ -122,10 +122,17 @@ def new_target(
         for member_id, numbers in members.items()
     ]
     records.append(_target_epoch(group, epoch))
-    for member_id in reached:
-        has = {TOPIC_ID: dict.fromkeys(members[member_id], epoch)}
-        records.append((ASSIGNMENT_KEY + name + pack_name(member_id), assignment_value(epoch, epoch, 0, has, {})))
+    records += [_reached(group, epoch, member_id, members[member_id]) for member_id in reached]
     return build_batch(records, timestamp=time_ms)
+
+
+def has_reached(group: str, epoch: int, member_id: str, numbers: list[int], time_ms: int) -> bytes:
+    return build_batch([_reached(group, epoch, member_id, numbers)], timestamp=time_ms)
+
+
+def _reached(group: str, epoch: int, member_id: str, numbers: list[int]) -> tuple[bytes, bytes]:
+    has = {TOPIC_ID: dict.fromkeys(numbers, epoch)}
+    return ASSIGNMENT_KEY + pack_name(group) + pack_name(member_id), assignment_value(epoch, epoch, 0, has, {})
 
 
 def _target_epoch(group: str, epoch: int) -> tuple[bytes, bytes]:

@@ -14,7 +14,7 @@ from kohort.history.explain import Explanation, explain
 from kohort.history.group_history import GroupHistory
 from kohort.history.records import Reader
 from kohort.history.text import text_of
-from tests.why.log import commits, generation, new_epoch, new_target, target, tombstone
+from tests.why.log import commits, generation, has_reached, new_epoch, new_target, target, tombstone
 from tests.why.recorded_kafka import unpack
 from tests.why.staged import explanations
 
@@ -286,6 +286,18 @@ def test_epochs_of_one_cause_before_one_target_are_told_once_with_all_culprits()
 def test_random_member_ids_stand_behind_the_name_that_members_share() -> None:
     (_, waiting, _) = explain(history_of(*members_that_go_while_others_wait()))
     assert waiting.cause.text == "anna N1 (10.0.0.1) and anna N2 (10.0.0.1) joined."
+
+
+def test_what_a_rebalance_cost_a_group_of_kip_848_is_what_its_log_says() -> None:
+    found = last_of(
+        new_epoch("g", 1, 1_000, begin_ms=1_000, cause="member joined", trigger="M", joined={"M": "anna"}),
+        new_target("g", 1, {"M": [0, 1, 2, 3]}, 1_000, reached=["M"]),
+        new_epoch("g", 2, 5_000, begin_ms=5_000, cause="member joined", trigger="N", joined={"N": "bert"}),
+        new_target("g", 2, {"M": [0, 1], "N": [2, 3]}, 5_000),
+        has_reached("g", 2, "M", [0, 1], 6_000),
+        has_reached("g", 2, "N", [2, 3], 10_000),  # with its next heartbeat
+    )
+    assert [way.partition_seconds for way in found.ways if way.is_actual] == [8.0]
 
 
 def test_the_wait_of_a_new_group_is_not_called_somebodys_slowness() -> None:
