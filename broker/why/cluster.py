@@ -33,8 +33,22 @@ class ClusterLog:
     # --- as a source
 
     def pieces(self, group_id: str) -> Iterator[Piece]:
-        self._number = partition_of(group_id, self._partition_count())
-        yield from self._pieces_of(self._number)
+        """The partition in which the group should be. Brokers go on with the old number of partitions until they are
+        started again: so a group that they list and that is not there is looked for in all others."""
+        count, needle, was_seen = self._partition_count(), group_id.encode(), False
+        self._number = partition_of(group_id, count)
+        for piece in self._pieces_of(self._number):
+            was_seen = was_seen or needle in piece.data
+            yield piece
+        if not was_seen and self._is_listed(group_id):
+            for number in range(count):
+                if number != self._number:
+                    yield from self._pieces_of(number)
+
+    def _is_listed(self, group_id: str) -> bool:
+        with suppress(ClientError):
+            return any(group.group_id == group_id for group in ask.list_groups(self._cluster))
+        return False
 
     def topic_names(self) -> Iterator[tuple[bytes, str]]:
         """Names of the topics that the user may see."""

@@ -23,6 +23,7 @@ from kohort.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from kohort.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -47,7 +48,8 @@ from tests.client.scripted_server import ScriptedServer, answer, read_request
 
 TOPIC_ID = b"the topic's id.."
 SERVED = (
-    ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.LIST_GROUPS, ApiKey.API_VERSIONS,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
 )  # fmt: skip
 
 
@@ -61,6 +63,7 @@ class FakeCluster(ScriptedServer):
         self.is_newly_elected = False
         self.topic_id = TOPIC_ID
         self.partitions = 1
+        self.groups: list[str] = []  # that ListGroups tells
         self.error = 0  # of the topic, in Metadata
         self.largest_answer = 0
         self.lies: list[str] = []  # about what the next answers are wrong: "fetch" or "metadata"
@@ -119,6 +122,8 @@ class FakeCluster(ScriptedServer):
                 return self._fetch(request)
             case ListOffsetsRequest():
                 return self._list_offsets(request)
+            case ListGroupsRequest():
+                return ListGroupsResponse(0, 0, [ListedGroup(group, "consumer") for group in self.groups])
             case OffsetForLeaderEpochRequest():
                 asked = request.topics[0].partitions[0]
                 told = EpochEndOffset(0, asked.partition, *self.end_of_epoch(asked.leader_epoch))
@@ -136,7 +141,7 @@ class FakeCluster(ScriptedServer):
 
     def _list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
         (asked,) = request.topics[0].partitions
-        offset = self.start if asked.timestamp == EARLIEST else self.end
+        offset = (self.start if asked.timestamp == EARLIEST else self.end) if asked.partition_index == 0 else 0
         told = ListOffsetsPartitionResponse(asked.partition_index, 0, timestamp=-1, offset=offset)
         return ListOffsetsResponse(0, [ListOffsetsTopicResponse(OFFSETS_TOPIC, [told])])
 

@@ -15,6 +15,7 @@ from kohort.broker.cli import main
 from kohort.coordinator.partitioner import partition_of
 from kohort.protocol.record_batch import build_batch
 from tests.clients.group_broker import GroupBroker
+from tests.record.fake_cluster import FakeCluster
 from tests.why.incidents import a_member_leaves
 from tests.why.log import commits, generation
 from tests.why.recorded_kafka import unpack
@@ -188,3 +189,16 @@ def test_a_log_without_groups_says_so(tmp_path: Path, capsys: pytest.CaptureFixt
     folder = write(tmp_path, "g", build_batch([(None, b"")], timestamp=1))
     assert main(["why", "g", str(folder)]) == 1
     assert "it has no groups at all" in capsys.readouterr().err
+
+
+def test_a_group_whose_partition_is_another_by_now_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    """The topic has got more partitions, and the broker goes on with the old number until it is started again."""
+    with FakeCluster() as cluster:
+        cluster.partitions = 3
+        assert partition_of("g", cluster.partitions) != 0
+        cluster.batches = [generation("g", 1, {"a-1": ("anna", [0])}, 1_790_000_000_000)]
+        assert main(["why", "g", "--bootstrap-server", cluster.address]) == 1
+        assert "there is no group g" in capsys.readouterr().err
+        cluster.groups = ["g"]
+        assert main(["why", "g", "--bootstrap-server", cluster.address]) == 0
+        assert "The group is new, and anna (10.0.0.1) joined." in capsys.readouterr().out
