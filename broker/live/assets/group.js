@@ -243,7 +243,7 @@ export function showGroup(content, key, tell) {
     end() { clearTimeout(whyTimer); strip.end(); members.end(); partitions.end(); deliveries.end(); },
     redraw() { strip.patterns.clear(); strip.draw(); members.redraw(); partitions.redraw(); deliveries.redraw(); },
     key(event, typing) {
-      if (typing) return false;
+      if (typing || (event.key.startsWith("Arrow") && event.target.closest(".list"))) return false; // tables scroll
       const list = group ? group.rebalances : [];
       const at = list.findIndex((each) => each.number === chosen);
       if (event.key === "Escape") { if (chosen !== null) choose(null); else location.hash = "#/"; } else if (event.key === "Backspace") location.hash = "#/";
