@@ -24,11 +24,11 @@ export class Strip {
     this.lifted = null; // a person; the others fade
     this.patterns = new Map();
     this.ended = false;
-    this.hits = [];
+    this.dueAt = 0;
     canvas.tipAt = (event) => this.tipAt(event);
     this.watcher = new ResizeObserver(() => this.draw());
     this.watcher.observe(canvas.parentElement);
-    this.timer = setInterval(() => { if (!document.hidden) requestAnimationFrame(() => this.draw()); }, 250);
+    this.timer = setInterval(() => { if (!document.hidden && performance.now() >= this.dueAt) requestAnimationFrame(() => this.draw()); }, 250);
   }
 
   lift(person) { this.lifted = person; this.draw(); }
@@ -36,6 +36,7 @@ export class Strip {
   end() { this.ended = true; clearInterval(this.timer); this.watcher.disconnect(); }
 
   show(data, shares) {
+    data.bars.sort((a, b) => a[3] - b[3]); // a colour takes longer to set than a bar to draw
     this.data = data;
     this.shares = shares;
     this.plan();
@@ -76,6 +77,7 @@ export class Strip {
 
   draw() {
     if (this.ended || !this.places) return;
+    const began = performance.now();
     const { canvas } = this;
     const width = canvas.parentElement.clientWidth;
     const ratio = devicePixelRatio || 1;
@@ -105,6 +107,7 @@ export class Strip {
     pen.globalAlpha = 0.55 + 0.45 * Math.sin(Date.now() / 500) ** 2;
     line(pen, end + 0.5, 2, end + 0.5, this.bottom + 2);
     pen.globalAlpha = 1;
+    this.dueAt = performance.now() + (performance.now() - began) * 20;
   }
 
   axis(pen, colour) {
@@ -137,28 +140,39 @@ export class Strip {
   }
 
   bars(pen, colour) {
-    const { from, now, x } = this.scale;
     const round = this.places.length <= 40;
-    this.hits = [];
+    let before = null;
+    let pattern = null;
     for (const bar of this.data.bars) {
-      const [row, start, stop, person] = bar;
-      if (stop !== null && stop < from) continue;
-      const place = this.places[row];
-      const left = x(start);
-      const wide = Math.max(1.2, x(stop ?? now) - left - (stop === null ? 0 : 1));
-      let { y, height } = place;
-      if (this.shares && place.lanes.size > 1) {
-        height /= place.lanes.size;
-        y += height * place.lanes.get(person);
+      const box = this.boxOf(bar);
+      if (!box) continue;
+      const person = bar[3];
+      if (person !== before) {
+        before = person;
+        pen.globalAlpha = this.lifted === null || this.lifted === person ? 1 : 0.2;
+        pattern = this.pattern(pen, person, colour);
+        pen.fillStyle = memberColour(person);
       }
-      pen.globalAlpha = this.lifted === null || this.lifted === person ? 1 : 0.2;
-      pen.fillStyle = memberColour(person);
-      box(pen, left, y + 1, wide, height - 2, round ? Math.min(3, wide / 2, height / 3) : 0);
-      const pattern = this.pattern(pen, person, colour);
-      if (pattern) { pen.fillStyle = pattern; box(pen, left, y + 1, wide, height - 2, 0); }
-      this.hits.push([left, y, wide, height, bar]);
+      const [left, y, wide, height] = box;
+      fill(pen, left, y + 1, wide, height - 2, round ? Math.min(3, wide / 2, height / 3) : 0);
+      if (pattern) {
+        pen.fillStyle = pattern;
+        fill(pen, left, y + 1, wide, height - 2, 0);
+        pen.fillStyle = memberColour(person);
+      }
     }
     pen.globalAlpha = 1;
+  }
+
+  // Where a bar is: left, top, width and height; null if it was before the time that is shown.
+  boxOf([row, start, stop, person]) {
+    const { from, now, x } = this.scale;
+    if (stop !== null && stop < from) return null;
+    const { y, height, lanes } = this.places[row];
+    const left = x(start);
+    const wide = Math.max(1.2, x(stop ?? now) - left - (stop === null ? 0 : 1));
+    if (!this.shares || lanes.size < 2) return [left, y, wide, height];
+    return [left, y + height / lanes.size * lanes.get(person), wide, height / lanes.size];
   }
 
   pattern(pen, person, colour) {
@@ -193,7 +207,7 @@ export class Strip {
         pen.fillRect(x(start) - 2, 2, Math.max(4, x(stop) - x(start) + 4), this.bottom);
         pen.globalAlpha = 1;
       }
-      box(pen, x(start) - 1, y + 2, Math.max(2, x(stop) - x(start) + 2), 4, 2);
+      fill(pen, x(start) - 1, y + 2, Math.max(2, x(stop) - x(start) + 2), 4, 2);
       pen.beginPath();
       pen.arc(x(stop), y + 4, chosen ? 5.5 : 4, 0, 7);
       pen.fill();
@@ -210,9 +224,12 @@ export class Strip {
       const found = (this.ticks || []).findLast(([a, b]) => px >= a && px <= b);
       return found ? `${found[2].title}\n${moment(found[2].at)}\n${safe(found[2].explanation)}` : null;
     }
-    const hit = this.hits.find(([x, y, wide, tall]) => px >= x && px <= x + wide && py >= y && py <= y + tall);
+    const hit = this.scale && this.data.bars.find((bar) => {
+      const box = this.boxOf(bar);
+      return box && px >= box[0] && px <= box[0] + box[2] && py >= box[1] && py <= box[1] + box[3];
+    });
     if (!hit) return null;
-    const [row, start, stop, person] = hit[4];
+    const [row, start, stop, person] = hit;
     const [topic, partition] = this.data.rows[row];
     const until = stop === null ? `since ${moment(start)}, for ${duration(this.now() - start)}` : `from ${moment(start)} to ${clock(stop)}, for ${duration(stop - start)}`;
     return `${safe(topic)}-${partition}\n${this.names(person)}\n${until}`;
@@ -228,7 +245,7 @@ export class Strip {
 }
 
 function line(pen, x1, y1, x2, y2) { pen.beginPath(); pen.moveTo(x1, y1); pen.lineTo(x2, y2); pen.stroke(); }
-function box(pen, x, y, width, height, radius) {
+function fill(pen, x, y, width, height, radius) {
   if (radius < 1) { pen.fillRect(x, y, width, height); return; }
   pen.beginPath();
   pen.roundRect(x, y, width, height, radius);
