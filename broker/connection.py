@@ -54,6 +54,7 @@ SLOW_STEP_NS = 100_000_000
 # Requests of these APIs are parked until other clients do something. Fetches and members have limits of their own. All
 # other parked requests wait for the disk.
 WAIT_FOR_CLIENTS = (ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+MAX_TAIL_BYTES = 300  # of a header, to be remembered
 MAX_RECURRING_KINDS = 4  # of an API in one version; a real client has three: Heartbeat, OffsetCommit, OffsetFetch
 
 LENGTH_BYTES = 4  # the length of a frame, which stands before its header
@@ -83,6 +84,7 @@ class Connection(asyncio.Protocol):
         "_sending",
         "_server",
         "_splitter",
+        "_tails",
         "_transport",
         "_unread_bytes",
         "elements",
@@ -109,6 +111,7 @@ class Connection(asyncio.Protocol):
         self._sending = False  # a part of a large answer waits for room in the socket
         self._client_id = ""
         self._raw_client_id = b""
+        self._tails = [b"", b""]  # of the last headers without and with tags: the client id and what follows
         self._peer: tuple[str, int] | None = None
         self._client_host: str | None = None
         self._frame_started = 0.0
@@ -364,15 +367,27 @@ class Connection(asyncio.Protocol):
 
     def _read(self, route: Route, frame: bytes, pos: int) -> Message:
         """Decode the request; `pos` is where its client id begins. The client id is decoded only when it changes."""
-        raw_client_id, pos = read_tail(frame, pos, route.flexible)
-        if raw_client_id != self._raw_client_id:
-            self._client_id = decode_client_id(raw_client_id)
-            self._raw_client_id = raw_client_id
+        known = self._tails[route.flexible]
+        if known and frame.startswith(known, pos):
+            pos += len(known)
+        else:
+            pos = self._read_tail(frame, pos, route.flexible)
         if len(frame) > SMALL_FRAME_BYTES:
             large: Message = decode_at_most(ELEMENTS_AT_ONCE, route.decode, frame, pos)
             return large
         request: Message = route.decode(frame, pos)
         return request
+
+    def _read_tail(self, frame: bytes, pos: int, flexible: bool) -> int:
+        """Read the rest of the header, and remember it: the client's next requests have the same. Returns its end."""
+        raw_client_id, end = read_tail(frame, pos, flexible)
+        if raw_client_id != self._raw_client_id:
+            self._client_id = decode_client_id(raw_client_id)
+            self._raw_client_id = raw_client_id
+            self._tails = [b"", b""]
+        if end - pos <= MAX_TAIL_BYTES:
+            self._tails[flexible] = frame[pos:end]
+        return end
 
     # --- long requests: see broker.steps
 

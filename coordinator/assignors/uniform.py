@@ -135,42 +135,39 @@ def assign_one_topic(members: Mapping[str, Sequence[int]], topic: TopicId, count
     taken = set().union(*members.values())
     free = [each for each in range(count) if each not in taken]
     share, extra = divmod(count, len(members))
-    drafts: dict[str, JavaNumbers | None] = {}  # None: a new member's, which is filled at once
-    unfilled: list[tuple[str, int]] = []
-    for rank, (member_id, partitions) in enumerate(members.items()):
-        may_have_extra = extra > 0
-        quota = share + may_have_extra
+    targets: Targets = {}
+    unfilled: list[tuple[str, int, Sequence[int]]] = []
+    left = len(members)
+    for member_id, partitions in members.items():
+        quota = share + (extra > 0)
         has = JavaNumbers(partitions).ordered() if partitions else ()
         missing = quota - len(has)
         if missing < 0:
-            drafts[member_id] = draft = JavaNumbers(has)
+            draft = JavaNumbers(has)
             for partition in has[quota:]:
                 draft.remove(partition)
                 free.append(partition)
-        elif missing > 0 and may_have_extra and len(members) - rank > extra:
-            missing -= 1
-            may_have_extra = False
-        extra -= may_have_extra
+            targets[member_id] = {topic: tuple(draft.ordered())} if quota else {}
+            extra -= extra > 0
+        elif missing > 0 and 0 < extra < left:
+            missing -= 1  # a later member may have the extra partition already, and there are enough of them
+        else:
+            extra -= extra > 0
         if missing > 0:
-            unfilled.append((member_id, missing))
-            drafts[member_id] = JavaNumbers(has) if has else None
+            unfilled.append((member_id, missing, has))
+        left -= 1
     given = iter(free)
-    filled: dict[str, Sequence[int]] = {}
-    for member_id, missing in unfilled:
-        filled[member_id] = _filled(drafts[member_id], list(islice(given, missing)))
-    targets: Targets = {}
-    for member_id, left in drafts.items():
-        got = filled[member_id] if member_id in filled else left.ordered() if left is not None else ()
-        targets[member_id] = {topic: tuple(got)} if got else {}
+    for member_id, missing, had in unfilled:
+        filled = _filled(had, list(islice(given, missing)))
+        targets[member_id] = {topic: tuple(filled)} if filled else {}
     return targets
 
 
-def _filled(draft: JavaNumbers | None, added: list[int]) -> Sequence[int]:
-    """The partitions of a member that gets these, in order."""
-    if draft is None:
-        if len(added) <= FEW_NUMBERS:
-            return order_of_few(added)
-        draft = JavaNumbers((), USUAL_CAPACITY)
+def _filled(has: Sequence[int], added: list[int]) -> Sequence[int]:
+    """The partitions of a member that had some and gets others, in order."""
+    if not has and len(added) <= FEW_NUMBERS:
+        return order_of_few(added)
+    draft = JavaNumbers(has) if has else JavaNumbers((), USUAL_CAPACITY)
     draft.add_all(added)
     return draft.ordered()
 

@@ -11,7 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.coordinator.assignors.server_side import NO_PARTITIONS
-from kohort.coordinator.consumer.changes import fits, packed_assignment, packed_epoch, packed_member, packed_names
+from kohort.coordinator.consumer.changes import (
+    MOST_BYTES_OF_A_START,
+    fits,
+    packed_assignment,
+    packed_epoch,
+    packed_member,
+    packed_names,
+)
 from kohort.coordinator.consumer.member import (
     JOIN_EPOCH,
     NOTHING,
@@ -151,8 +158,8 @@ def _went_on(
     if moved is member or moved.is_where(member):
         group.hear(shard, member.member_id, settings.session_timeout_ms)
         return response
-    fields = [packed_assignment(packed_names(group, moved), moved)]
-    if not fits(fields, shard.config.max_message_bytes):
+    packed = packed_assignment(packed_names(group, moved), moved)
+    if len(packed) + MOST_BYTES_OF_A_START > shard.config.max_message_bytes:
         return None
     group.hear(shard, member.member_id, settings.session_timeout_ms)
     if moved.state == UNREVOKED:
@@ -161,7 +168,7 @@ def _went_on(
         group.expect_no_revocation(member.member_id)
     if moved.assigned != member.assigned:
         response.assignment = assignment_of(moved.assigned)
-    made = StepOutcome(StepRecords(fields, partial(group.take_moved, member, moved)), (call, response))
+    made = StepOutcome(StepRecords([packed], partial(group.take_moved, member, moved)), (call, response))
     if group.epoch == epoch and moved.state == STABLE and group.will_be_stable(member, moved, epoch):
         event = end_rebalance(shard, group, epoch, len(group.members), moved)
         if event is not None:
