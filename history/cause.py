@@ -232,7 +232,10 @@ def _of_topics(scene: Scene) -> list[Cause]:
             continue
         text = f"The topic {topic_name(topic, {})} grew from {before} to {counted(after, 'partition')}."
         found.append(Cause(GREW, text, (), (topic,)))
-    if changes.new_topics and not changes.patterns:
+    if changes.new_topics and scene.rebalance.group_type == SHARE:  # a share group waits for the states of partitions
+        text = f"The partitions of {_topics(changes.new_topics).replace('The', 'the', 1)} can be read now."
+        found.append(Cause(INITIALIZED, text, (), tuple(changes.new_topics)))
+    elif changes.new_topics and not changes.patterns:
         verb, it = ("exists", "it") if len(changes.new_topics) == 1 else ("exist", "them")
         text = f"{_topics(changes.new_topics)} {verb} now, and members had subscribed to {it} before."
         found.append(Cause(NEW_TOPIC, text, (), tuple(changes.new_topics)))

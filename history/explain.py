@@ -176,10 +176,8 @@ def _notes(scene: Scene) -> list[str]:
     if rebalance.restarted_ms is not None:
         notes.append("The coordinator of the group was started again, or another broker took over, since the last one.")
     if rebalance.skipped and rebalance.before is not None:
-        count = counted(rebalance.skipped, "generation")
-        notes.append(
-            f"{count} before this one never got an assignment: another rebalance began before they were ready."
-        )
+        count, they = counted(rebalance.skipped, "generation"), "it was" if rebalance.skipped == 1 else "they were"
+        notes.append(f"{count} before this one never got an assignment: another rebalance began before {they} ready.")
     if rebalance.gaps and rebalance.group_type == CLASSIC and any(gap.is_inferred for gap in rebalance.gaps):
         notes.append("Times without an owner begin with the last commit of each partition: the log has no better sign.")
     return notes

@@ -175,7 +175,7 @@ def _of_moves(explanation: Explanation) -> list[Line]:
     moved, rebalance = explanation.moved, explanation.rebalance
     if moved is None or rebalance.before is None or rebalance.is_end:
         return []
-    text = f"{counted(moved.moved, rebalance.unit)} moved"
+    text = f"{counted(moved.moved, rebalance.unit) if moved.moved else f'No {rebalance.unit}'} moved"
     if moved.forced:
         text += f", {moved.forced} of them because their owner is gone"
     lines = [Line("moves", f"{text}.")]

@@ -311,3 +311,10 @@ def test_the_wait_of_a_new_group_is_not_called_somebodys_slowness() -> None:
         "took     3.0 s: 3 ms until all had joined, 3.0 s in which a new group waits for more members"
         " (group.initial.rebalance.delay.ms), 10 ms until the leader had assigned." in text_of(found)
     )
+
+
+def test_partitions_that_a_share_group_can_read_by_now_are_not_called_new_topics(tmp_path: Path) -> None:
+    unpack(tmp_path)
+    texts = "\n".join(map(text_of, explanations(tmp_path, "a-member-joins-a-share-group")))
+    assert "exists now" not in texts
+    assert "The partitions of the topic a-member-joins-a-share-group.t can be read now." in texts
