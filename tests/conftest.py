@@ -11,7 +11,10 @@ the other has nothing left to do.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -77,3 +80,20 @@ def consumer_story(tmp_path_factory: pytest.TempPathFactory) -> Told:
     from tests.audit.consumer_story import tell
 
     return tell(tmp_path_factory.mktemp("story"))
+
+
+class AuditSample(NamedTuple):
+    """What `make audit` has made: a folder with data, tables and a report, and what it printed."""
+
+    folder: Path
+    printed: str
+
+
+@pytest.fixture(scope="session")
+def audit_sample(tmp_path_factory: pytest.TempPathFactory) -> AuditSample:
+    """Made once, because it takes half a minute."""
+    folder = tmp_path_factory.mktemp("audit") / "sample"
+    command = [sys.executable, "-m", "kohort.audit.sample", str(folder)]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-4000:]
+    return AuditSample(folder, made.stdout)

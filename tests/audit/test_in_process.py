@@ -16,13 +16,13 @@ from kohort.audit.result import Request
 from kohort.audit.run.audit import run_audit
 from kohort.audit.run.in_process import Audited, Options, audit_disk, audit_paths
 from kohort.audit.run.progress import Progress
-from kohort.audit.sample.__main__ import make_sample
 from kohort.storage.disk import File
 from tests.audit.checks import damage, planted_848, planted_share
 from tests.audit.checks.planted import STORIES
 from tests.audit.logs import Logs
 from tests.audit.new_groups import new_epoch
 from tests.audit.test_kafka_archives import ARCHIVES, DATA
+from tests.conftest import AuditSample
 from tests.simulation.delivery_world import DeliveryWorld
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.machine import FOLDER
@@ -89,9 +89,10 @@ def test_every_planted_defect_is_found_as_with_spark(spark: SparkSession, tmp_pa
     assert len({row["check"] for row in found.findings}) == (28 if bad else 0)
 
 
-def test_the_incidents_of_the_sample_are_found_as_with_spark(spark: SparkSession, tmp_path: Path) -> None:
-    data = make_sample(tmp_path / "sample")
-    found = assert_both_find_the_same(spark, data, tmp_path)
+def test_the_incidents_of_the_sample_are_found_as_with_spark(
+    spark: SparkSession, audit_sample: AuditSample, tmp_path: Path
+) -> None:
+    found = assert_both_find_the_same(spark, audit_sample.folder / "data", tmp_path)
     checks = {row["check"] for row in found.findings}
     assert {"commit_by_non_owner", "rebalance_storm", "offset_rewind", "static_member_with_many_ids"} <= checks
     assert {"poison_record", "lock_timeouts"} <= checks

@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.offsets_log import OffsetsLog
@@ -26,7 +28,7 @@ PARTITIONS = 40
 RAW, REAL = "raw", "real"
 RAW_MEMBERS = 20
 REAL_PROCESSES, REAL_MEMBERS_EACH = 4, 5
-KILLS = 50
+KILLS, MANY_KILLS = 20, 50
 TIMEOUT_S = 120.0  # for a busy machine; nothing is measured by it
 COMMITS_BETWEEN_KILLS = 30
 REAL_COMMITS_BETWEEN_KILLS = 5
@@ -103,7 +105,8 @@ def check(log: OffsetsLog, acknowledged: dict[int, int], what: Any) -> None:
         assert log.offsets[TOPIC, partition] >= offset, f"{what}: partition {partition}, {offset} is lost"
 
 
-def test_fifty_kills_lose_no_acknowledged_offset(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(MANY_KILLS, marks=pytest.mark.story)])
+def test_kills_lose_no_acknowledged_offset(tmp_path: Path, kills: int) -> None:
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -115,7 +118,7 @@ def test_fifty_kills_lose_no_acknowledged_offset(tmp_path: Path) -> None:
         try:
             for member in members:
                 member.start()
-            kill_again_and_again(broker, crew, real, rng)
+            kill_again_and_again(broker, crew, real, rng, kills)
         finally:
             crew.stop()
             real.abandon()
@@ -123,11 +126,11 @@ def test_fifty_kills_lose_no_acknowledged_offset(tmp_path: Path) -> None:
                 member.join(TIMEOUT_S)
 
 
-def kill_again_and_again(broker: GroupBroker, crew: Crew, real: RealMembers, rng: random.Random) -> None:
+def kill_again_and_again(broker: GroupBroker, crew: Crew, real: RealMembers, rng: random.Random, kills: int) -> None:
     logs = {RAW: OffsetsLog(broker.process.data, RAW), REAL: OffsetsLog(broker.process.data, REAL)}
     crew.go(broker.address)
     real.wait_for_commits(REAL_PROCESSES * REAL_MEMBERS_EACH)
-    for kill in range(KILLS):
+    for kill in range(kills):
         crew.wait_for_commits(COMMITS_BETWEEN_KILLS, TIMEOUT_S)
         real.wait_for_commits(REAL_COMMITS_BETWEEN_KILLS)
         if kill % KILLS_BETWEEN_REPLACEMENTS == 5:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.browser.chromium import Page, chromium, need_chromium
 from tests.browser.pictures import picture_folder
+from tests.conftest import AuditSample
 
 PLANTED = {
     "offset_rewind": "billing",
@@ -22,15 +21,12 @@ PLANTED = {
 }
 
 
-def test_the_report_of_the_sample_shows_what_was_planted(tmp_path: Path) -> None:
+def test_the_report_of_the_sample_shows_what_was_planted(audit_sample: AuditSample, tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     need_chromium()
     pictures = picture_folder(tmp_path)
-    command = [sys.executable, "-m", "kohort.audit.sample", str(tmp_path / "sample")]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-4000:]
-    report = tmp_path / "sample" / "report.html"
-    assert str(report) in made.stdout
+    report = audit_sample.folder / "report.html"
+    assert str(report) in audit_sample.printed
     with chromium(tmp_path) as browser:
         for dark in (False, True):
             with browser.open(report.as_uri(), dark=dark) as page:
