@@ -46,11 +46,12 @@ run: .venv/.broker  ## start the broker on port 9092 (stop it with Ctrl-C)
 audit: .venv/.audit  ## break some groups on a broker of its own, audit the log, say where the report is
 	$(BIN)/python -m kohort.audit.sample $(SAMPLE)
 
-WORKERS ?= 2
+# Three also on two cores: tests with real clients wait most of the time, for heartbeats and timeouts.
+WORKERS ?= 3
 # A worker ends only if a test hung and nothing else could end it. A new worker would run, and hang in, that test again.
 SIDE_BY_SIDE = -n $(WORKERS) --dist loadscope --no-loadscope-reorder --max-worker-restart 0
 
-test: install  ## run the tests, two at a time (WORKERS=1: one at a time)
+test: install  ## run the tests, three at a time (WORKERS=1: one at a time)
 	$(BIN)/python -m pytest $(if $(filter-out 0 1,$(WORKERS)),$(SIDE_BY_SIDE))
 
 stories: install  ## real clients in groups and transactions: kills, restarts, migrations (20 minutes)

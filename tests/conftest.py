@@ -1,11 +1,11 @@
-"""Which tests may run side by side: `make test` runs two workers of pytest-xdist, plain `pytest` one test at a time.
+"""Which tests may run side by side: `make test` runs three workers of pytest-xdist, plain `pytest` one test at a time.
 
 Tests of one group run in one worker, one after another. A file is a group, so that the broker or the log that its tests
 share is made once. The exceptions: the tests that start Spark are one group, because two Sparks at a time need more
 memory than a small machine has; and in a few files each test is a group, because each takes long and shares nothing.
 
 The workers take the groups in the order of LONGEST_FIRST. Otherwise one worker could begin with the longest group when
-the other has nothing left to do.
+the others have nothing left to do. What is not named there takes seconds.
 """
 
 from __future__ import annotations
@@ -28,16 +28,23 @@ EACH_TEST_ALONE = ("tests/clients/test_group_members.py",)
 LONGEST_FIRST = (
     "spark",
     "tests/clients/test_group_members.py",
-    "tests/clients/test_server_side_members.py",
-    "tests/clients/test_protocol_migration.py",
-    "tests/attack/",
-    "tests/broker/test_kill_during_",
-    "tests/audit/test_time_machine.py",
-    "tests/broker/test_rebalance_triggers.py",
-    "tests/kafka/",
-    "tests/parity/",
-    "tests/clients/",
     "tests/simulation/",
+    "tests/kafka/",
+    "tests/attack/",
+    "tests/audit/test_time_machine.py",
+    "tests/parity/",
+    "tests/broker/test_kill_during_",
+    "tests/testing/test_docs.py",
+    "tests/test_examples.py",
+    "tests/testing/",
+    "tests/broker/test_rebalance_triggers.py",
+    "tests/broker/test_command_line.py",
+    "tests/why/",
+    "tests/clients/",
+    "tests/record/",
+    "tests/test_",
+    "tests/live/",
+    "tests/share/",
     "tests/storage/",
 )
 
