@@ -4,6 +4,9 @@ Read in this order:
 
     extremes.py         the largest requests that the schemas allow, for every served API
     stories.py          attacks that need a state first, written by hand: a large group, a bomb in a batch
+    transactions.py     those on transactions
+    shares.py           those on share groups
+    story.py            requests for these three
     plan.py             which attacks are run
     bystander.py        a process that asks ApiVersions every 5 ms and remembers its longest wait
     target.py           the broker under attack: its process, its memory, its CPU time

@@ -51,6 +51,7 @@ from kohort.protocol.varint import encode_varint
 from kohort.protocol.wire import MAX_STRING_BYTES
 from tests.attack.attacker import Attack
 from tests.attack.extremes import GROUP, MB, TOPIC
+from tests.attack.shares import stories_of_shares
 from tests.attack.story import one
 from tests.attack.transactions import stories_of_transactions
 from tests.parity.batches import changed
@@ -71,6 +72,7 @@ def stories() -> Iterator[Attack]:
     yield from _of_fetches()
     yield from _of_many_requests()
     yield from stories_of_transactions()
+    yield from stories_of_shares()
 
 
 # --- records
