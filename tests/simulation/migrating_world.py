@@ -95,13 +95,16 @@ class MigratingWorld(ConsumerWorld):
 
         The epoch stays. If that was in the middle of a rebalance, or if topics have grown, then some partitions have no
         owner until something else begins a rebalance, and others may have two until one of them hears of that.
+        Two such members, one after the other, convert it there and back.
         """
         for group_id in GROUPS:
             shard = self.host.shard_of(group_id)
             group = shard.state.groups.get(group_id)
             last_shard, last = self._last.get(group_id, (None, None))
             self._last[group_id] = shard, group
-            if group is None or last is None or type(group) is type(last) or shard is not last_shard:
+            if group is None or last is None or group is last or shard is not last_shard:
+                continue
+            if type(group) is type(last) and not _is_there_and_back(group, last):
                 continue
             if isinstance(group, ConsumerGroup) and group.epoch == epoch_of(last):
                 self._unfinished[group_id] = ConsumerGroup, group.epoch
@@ -180,3 +183,11 @@ def epoch_of(group: Group) -> int | None:
     if isinstance(group, ClassicGroup):
         return group.generation
     return group.epoch if isinstance(group, ConsumerGroup) else None
+
+
+def _is_there_and_back(group: Group, last: Group) -> bool:
+    """Whether a consumer group was a classic one since the last look: some of its members are the same."""
+    if not (isinstance(group, ConsumerGroup) and isinstance(last, ConsumerGroup)):
+        return False
+    stayed = group.members.keys() & last.members.keys() or group.static_members.keys() & last.static_members.keys()
+    return bool(stayed) and group.epoch == last.epoch

@@ -40,6 +40,7 @@ FOUND_A_BUG = [
     ("migrating", 510_317),  # or that of a group that is gone, and whose generations begin anew
     ("migrating", 500_575),  # after a load a classic member has one rebalance timeout to give up partitions
     ("migrating", 500_731),  # likewise, while it joins and syncs
+    ("migrating", 260_274),  # two static members convert the group there and back between two looks at it
 ]
 SEEDS = {"classic": range(1_000, 1_030), "consumer": range(1_000, 1_010), "migrating": range(1_000, 1_010),
          "share": range(1_000, 1_010), "delivery": range(1_000, 1_020),
