@@ -113,6 +113,7 @@ bench: install  ## figures for docs/performance.md, with ratios against Apache K
 	$(BIN)/python -m benchmarks.audit_decode
 	$(BIN)/python -m benchmarks.audit_in_process
 	$(BIN)/python -m benchmarks.audit
+	$(BIN)/python -m benchmarks.audit_command
 
 RECORDINGS ?= .rebalances
 

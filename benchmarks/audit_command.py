@@ -1,6 +1,7 @@
 """`kohort audit FOLDER` as a user runs it, from the shell to the report: seconds, CPU, memory; beside older versions.
 
-    python -m benchmarks.audit_command [--commits 1000 1000000] [--rounds 3] [--log FOLDER] [--beside NAME=COMMAND ...]
+    python -m benchmarks.audit_command [--commits 1000 1000000] [--rounds 3] [--out] [--log FOLDER]
+                                       [--beside NAME=COMMAND ...]
 
 `--beside "before=/old/.venv/bin/kohort"` runs another kohort on the same logs, in turns with this one, in the same run.
 Each kohort has one run before that is not counted: so caches are written, and this is "from the second run on". Memory
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,6 +34,7 @@ def main() -> None:
     parser.add_argument("--commits", type=int, nargs="+", default=[1_000, 1_000_000])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--log", type=Path, help="where the logs are, or are made; default: a temporary folder")
+    parser.add_argument("--out", action="store_true", help="keep the tables, too, in a new folder each time")
     parser.add_argument("--beside", nargs="*", default=[], metavar="NAME=COMMAND")
     told = parser.parse_args()
     commands = {"now": [KOHORT]} | {
@@ -43,16 +46,24 @@ def main() -> None:
             if not data.exists():
                 generations = commits // COMMITS_PER_GENERATION
                 make_log(data, commits=commits, generations=generations, groups=min(GROUPS, max(1, generations // 5)))
-            _compare(commands, data, commits, told.rounds, Path(scratch) / "report.html")
+            _compare(commands, data, commits, told.rounds, Path(scratch) / "made", told.out)
 
 
-def _compare(commands: dict[str, list[str]], data: Path, commits: int, rounds: int, report: Path) -> None:
-    audits = {name: [*command, "audit", str(data), "--report", str(report)] for name, command in commands.items()}
-    peaks = {name: _peak(command) for name, command in audits.items()}  # also the run that is not counted
+def _compare(
+    commands: dict[str, list[str]], data: Path, commits: int, rounds: int, made: Path, with_tables: bool
+) -> None:
+    where = ["--out", str(made)] if with_tables else ["--report", str(made / "report.html")]
+    audits = {name: [*command, "audit", str(data), *where] for name, command in commands.items()}
+    peaks: dict[str, int] = {}
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in audits}
-    for _ in range(rounds):
+    for number in range(rounds + 1):
         for name, command in audits.items():
-            taken[name].append(_timed(command))
+            shutil.rmtree(made, ignore_errors=True)
+            made.mkdir()
+            if number == 0:
+                peaks[name] = _peak(command)  # also the run that is not counted
+            else:
+                taken[name].append(_timed(command))
     print(f"{commits:,} commits, load {os.getloadavg()[0]:.1f}, best and median of {rounds}")
     print("| | s | CPU s | memory |\n|---|---|---|---|")
     for name, figures in taken.items():
