@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kohort.audit.cli.common import COULD_NOT_RUN, add_command_config, complain, is_installed
@@ -58,9 +59,17 @@ def run(options: argparse.Namespace) -> int:
                 " table member_assignments of kohort audit show. Which partitions these read is not worked out."
             )
         )
+    elif machine.begins is None:
+        complain(f"there is no group {options.group} in {'these tables' if options.out else 'the log'}")
+        return COULD_NOT_RUN
     else:
-        print(printable(f"Nobody of group {options.group} owned anything at {in_words(options.at)}."))
+        print(printable(_nobody(options, machine.begins)))
     return COULD_NOT_RUN if problems else 0
+
+
+def _nobody(options: argparse.Namespace, begins: datetime) -> str:
+    told = f"Nobody of group {options.group} owned anything at {in_words(options.at)}"
+    return f"{told}; its history here begins at {in_words(begins)}."
 
 
 def _print(owners: list[Owner]) -> None:

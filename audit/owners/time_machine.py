@@ -56,6 +56,14 @@ class TimeMachine:
         self._share_members = list(share_members)
         self._progress = _by_key(progress_of(share_steps), ("topic", "partition"))
 
+    @property
+    def begins(self) -> datetime | None:
+        """When the first record about the group was written, or the first offset committed; None: there is none."""
+        dated = ((self._generations, "record_time"), (self._epochs, "record_time"), (self._commits, "time"))
+        times = [row[column] for rows, column in dated for series in rows.values() for row in series]
+        times += [row["start_time"] for row in self._intervals + self._share_members]
+        return min((time for time in times if time is not None), default=None)
+
     def at(self, at_ms: int) -> list[Owner]:
         at = EPOCH + timedelta(milliseconds=at_ms)
         begun = [row for row in self._intervals if row["start_time"] <= at]

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from kohort.audit.moments import in_words
 from kohort.audit.owners.group_history import from_folders
 from kohort.audit.owners.time_machine import TimeMachine
 from kohort.audit.result import AuditError
+from kohort.broker.cli import main
 from tests.audit.decode.test_folders import as_nobody
 from tests.audit.logs import START, Logs
 from tests.audit.new_groups import current_assignment, new_epoch, new_group_deleted, new_member_left
@@ -106,3 +108,16 @@ def test_a_file_that_may_not_be_read_is_said_in_a_line(tmp_path: Path) -> None:
         folder.chmod(folder.stat().st_mode | 0o755)
     with as_nobody(), pytest.raises(AuditError, match="Permission denied"):
         from_folders([data], "shop")
+
+
+def test_a_group_that_the_log_does_not_know_is_not_called_one_without_owners(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = Logs(tmp_path / "data")
+    logs.group("shop").generation({"m1": ["orders-0"]})
+    ask = ["audit", "owners", str(logs.close()), "--at", str(START - 1), "--group"]
+    assert main([*ask, "shop"]) == 0
+    begins = in_words(START)
+    assert capsys.readouterr().out.endswith(f"; its history here begins at {begins}.\n")
+    assert main([*ask, "shpo"]) == 2
+    assert capsys.readouterr().err == "kohort audit: there is no group shpo in the log\n"
