@@ -35,6 +35,7 @@ MAX_WAIT_MS = 250
 MIN_BYTES = 65_536  # or what has come within MAX_WAIT_MS: a fetch for each commit would cost more than the copy
 PAUSE_S = 1.0  # after an error that another try may end
 FULL_DISK_PAUSE_S = 5.0
+MAX_THROTTLE_S = 60.0  # however long a broker says: one that means it does not answer before, anyway
 TELLS_DIVERGENCE = 12  # the version of Fetch that says where the histories part
 NAMES_TOPICS_BY_ID = 13
 CONSUMER = -1
@@ -101,7 +102,8 @@ class LeaderThread(Thread):
         for topic in answer.responses:
             for data in topic.partitions:
                 fetched += self._take(client, _asked(by_number, data.partition_index, client), data)
-        self._recorder.pause(max(self._recorder.rate.used(fetched), answer.throttle_time_ms / 1000))
+        throttled = min(answer.throttle_time_ms / 1000, MAX_THROTTLE_S)
+        self._recorder.pause(max(self._recorder.rate.used(fetched), throttled))
 
     def _request(self, led: Sequence[FollowedPartition]) -> FetchRequest:
         """The partitions take turns at being the first: only the first one is sure to get a whole batch."""

@@ -66,6 +66,7 @@ class FakeCluster(ScriptedServer):
         self.groups: list[str] = []  # that ListGroups tells
         self.error = 0  # of the topic, in Metadata
         self.largest_answer = 0
+        self.throttle_ms = 0
         self.lies: list[str] = []  # about what the next answers are wrong: "fetch" or "metadata"
         super().__init__(self._talk)
 
@@ -152,7 +153,7 @@ class FakeCluster(ScriptedServer):
         self.largest_answer = max(self.largest_answer, *(len(bytes(each.records or b"")) for each in told))
         if self._lies("fetch"):
             told[0].partition_index = 255
-        return FetchResponse(0, 0, 0, [FetchableTopicResponse(OFFSETS_TOPIC, self.topic_id, told)])
+        return FetchResponse(self.throttle_ms, 0, 0, [FetchableTopicResponse(OFFSETS_TOPIC, self.topic_id, told)])
 
     def _lies(self, about: str) -> bool:
         if about in self.lies:

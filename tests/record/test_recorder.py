@@ -247,6 +247,17 @@ def test_two_recorders_do_not_write_to_one_folder(cluster: FakeCluster, tmp_path
         once(cluster, tmp_path)
 
 
+def test_a_cluster_that_throttles_for_weeks_is_asked_again_before(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader, "MAX_THROTTLE_S", 0.05)
+    cluster.throttle_ms = 2**31 - 1
+    first = cluster.append(b"a")
+    with recording(cluster, tmp_path) as copy:
+        copy.wait_for(first)
+        copy.wait_for(first + cluster.append(b"b"))
+
+
 def test_with_a_limit_the_answers_are_small(cluster: FakeCluster, tmp_path: Path) -> None:
     data = b"".join(cluster.append(b"x" * 20_000) for _ in range(10))
     with recording(cluster, tmp_path, max_rate=400_000) as copy:
