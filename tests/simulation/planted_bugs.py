@@ -18,7 +18,7 @@ from kohort.coordinator.consumer.reconcile import Reconciliation
 from kohort.coordinator.consumer.subscriptions import Subscriptions
 from kohort.coordinator.member_pulse import MemberPulse
 from kohort.coordinator.outcome import AtomicRecords, Outcome, Record
-from kohort.protocol.consumer_group_record import assignment_value
+from kohort.protocol.consumer_group_record import assignment_fields
 from kohort.protocol.log_records import (
     CONSUMER_GROUP_METADATA,
     CONSUMER_GROUP_REGULAR_EXPRESSION,
@@ -287,19 +287,19 @@ def _is_of_regex(record: Record) -> bool:
 @planted()
 def the_state_of_a_member_is_not_written() -> AbstractContextManager[None]:
     """Only its partitions are: after a load it seems to have given up what it must."""
-    whole, packed = records.current_assignment_record, assignment_value
+    whole, packed = records.current_assignment_record, assignment_fields
 
     def record(group_id: str, member: ConsumerMember) -> Record:
         return whole(group_id, replace(member, state=STABLE))
 
-    def value(epoch: int, previous_epoch: int, _: int, *partitions: Any) -> bytes:
-        return packed(epoch, previous_epoch, STABLE, *partitions)
+    def fields(names: bytes, epoch: int, previous_epoch: int, _: int, *partitions: Any) -> bytes:
+        return packed(names, epoch, previous_epoch, STABLE, *partitions)
 
     return replaced(
         (heartbeats, "current_assignment_record", record),
         (member_update, "current_assignment_record", record),
         (changes, "current_assignment_record", record),
-        (changes, "assignment_value", value),
+        (changes, "assignment_fields", fields),
     )
 
 
