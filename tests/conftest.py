@@ -11,6 +11,7 @@ the others have nothing left to do. What is not named there takes seconds.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,11 @@ LONGEST_FIRST = (
     "tests/share/",
     "tests/storage/",
 )
+
+
+# A script that starts tests in the background lets them ignore SIGINT, and every process inherits that. Tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def group_of(nodeid: str) -> str:
