@@ -46,6 +46,7 @@ class FakeConnection:
     """A client's connection, as far as a call needs one."""
 
     peer = ("127.0.0.1", 50_000)
+    client_host = "/127.0.0.1"
     listener_index = 0
     last_active = 0.0
 
