@@ -11,6 +11,7 @@ from kohort.broker.topics.alter_broker_configs import level_of, replace_configs
 from kohort.broker.topics.alter_group_configs import check_group_id, replace_group_configs
 from kohort.broker.topics.alter_resources import (
     NewConfigs,
+    Responses,
     alter_all,
     named_topic,
     refuse_doubles,
@@ -35,12 +36,8 @@ def alter_configs(broker: Broker, request: AlterConfigsRequest, call: Call) -> W
     def replace(resource: AlterConfigsResource) -> NewConfigs | WaitingSteps[None] | None:
         return _replace(broker, resource, request.validate_only)
 
-    answers = yield from alter_all(broker, request.resources, replace, validate_only=request.validate_only)
-    responses = []
-    for answer in answers:
-        responses.append(AlterConfigsResourceResponse(*answer))
-        yield None
-    return AlterConfigsResponse(0, responses)
+    outcomes = yield from alter_all(broker, request.resources, replace, validate_only=request.validate_only)
+    return AlterConfigsResponse(0, Responses(request.resources, outcomes, AlterConfigsResourceResponse))
 
 
 def _replace(

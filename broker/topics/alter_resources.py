@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Sized
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kohort.broker.topics.alter_broker_configs import MAX_CONFIGS
 from kohort.broker.topics.create_topics import TOPICS_PER_SAVE, Refused, saving
@@ -37,11 +36,33 @@ R = TypeVar("R", bound=Resource)
 NewConfigs = tuple["Topic", dict[str, str]]
 
 
-class Answer(NamedTuple):
-    error: int
-    message: str | None
-    resource_type: int
-    resource_name: str
+Response = TypeVar("Response")
+Outcome = tuple[int, "str | None"]  # error and message
+CHANGED: Outcome = (0, None)
+
+
+class Responses(Sequence[Response], Generic[Response]):
+    """A response for each resource. They are made when they are encoded, and not kept: there may be very many."""
+
+    def __init__(
+        self,
+        resources: Sequence[Resource],
+        outcomes: Sequence[Outcome],
+        make: Callable[[int, str | None, int, str], Response],
+    ) -> None:
+        self._resources = resources
+        self._outcomes = outcomes
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def __iter__(self) -> Iterator[Response]:
+        for resource, (error, message) in zip(self._resources, self._outcomes, strict=True):
+            yield self._make(error, message, resource.resource_type, resource.resource_name)
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
 
 
 def alter_all(
@@ -50,24 +71,21 @@ def alter_all(
     alter: Callable[[R], NewConfigs | WaitingSteps[None] | None],
     *,
     validate_only: bool,
-) -> WaitingSteps[list[Answer]]:
-    """Change the settings of the resources.
+) -> WaitingSteps[list[Outcome]]:
+    """Change the settings of the resources. Returns what became of each.
 
     Args:
         alter: returns what to change for a topic, and the steps that change a group or a broker. Raises Refused or
             InvalidConfig for what is not allowed.
     """
-    named: Counter[tuple[int, str]] = Counter()
-    for resource in resources:
-        named[_key(resource)] += 1
-        yield None
-    answers: list[Answer] = []
-    changes: dict[int, NewConfigs] = {}  # by place in the list of answers
+    doubles = yield from _named_twice(resources)
+    outcomes: list[Outcome] = []
+    changes: dict[int, NewConfigs] = {}  # by place in the list of outcomes
     for resource in resources:
         yield None
-        error, message = 0, None
+        outcome = CHANGED
         try:
-            if named[_key(resource)] > 1:
+            if _key(resource) in doubles:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             if len(resource.configs) > MAX_CONFIGS:
                 raise Refused(ErrorCode.INVALID_REQUEST, f"Kohort keeps {MAX_CONFIGS} settings at most.")
@@ -75,19 +93,29 @@ def alter_all(
             change = alter(resource)
             if isinstance(change, tuple):
                 if not validate_only:
-                    changes[len(answers)] = change
+                    changes[len(outcomes)] = change
             elif change is not None:
                 with saving():
                     yield from change
         except Refused as refused:
-            error, message = refused.error, str(refused) or None
+            outcome = refused.error, str(refused) or None
         except InvalidConfig as problem:
-            error, message = ErrorCode.INVALID_CONFIG, str(problem)
-        answers.append(Answer(error, message, resource.resource_type, resource.resource_name))
+            outcome = ErrorCode.INVALID_CONFIG, str(problem)
+        outcomes.append(outcome)
     failed = yield from _save(broker, list(changes.items()))
     for place, why in failed.items():
-        answers[place] = answers[place]._replace(error=why.error, message=str(why) or None)
-    return answers
+        outcomes[place] = why.error, str(why) or None
+    return outcomes
+
+
+def _named_twice(resources: Sequence[Resource]) -> WaitingSteps[set[tuple[int, str]]]:
+    seen: set[tuple[int, str]] = set()
+    doubles: set[tuple[int, str]] = set()
+    for resource in resources:
+        key = _key(resource)
+        (doubles if key in seen else seen).add(key)
+        yield None
+    return doubles
 
 
 def _unchanging(broker: Broker, resource_type: int) -> WaitingSteps[None]:

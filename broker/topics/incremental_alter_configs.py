@@ -11,6 +11,7 @@ from kohort.broker.topics.alter_broker_configs import current_configs, default_o
 from kohort.broker.topics.alter_group_configs import check_group_id, replace_group_configs
 from kohort.broker.topics.alter_resources import (
     NewConfigs,
+    Responses,
     alter_all,
     named_topic,
     refuse_doubles,
@@ -53,12 +54,8 @@ def incremental_alter_configs(
     def alter(resource: AlterConfigsResource) -> NewConfigs | WaitingSteps[None] | None:
         return _alter(broker, resource, request.validate_only)
 
-    answers = yield from alter_all(broker, request.resources, alter, validate_only=request.validate_only)
-    responses = []
-    for answer in answers:
-        responses.append(AlterConfigsResourceResponse(*answer))
-        yield None
-    return IncrementalAlterConfigsResponse(0, responses)
+    outcomes = yield from alter_all(broker, request.resources, alter, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(0, Responses(request.resources, outcomes, AlterConfigsResourceResponse))
 
 
 def _alter(

@@ -436,3 +436,21 @@ def test_answers_about_many_users_are_made_when_they_are_encoded(box: BrokerBox)
     assert not [each for each in gc.get_objects() if type(each) is results]
     assert [each.user for each in response.results] == [user.name for user in users]
     assert len(response_encoder(route.api_key, 0)(response)) > 2_500 * 60
+
+
+@pytest.mark.parametrize("messages", [alter_configs, incremental_alter_configs], ids=["Alter", "IncrementalAlter"])
+def test_answers_about_many_resources_are_made_when_they_are_encoded(box: BrokerBox, messages: Any) -> None:
+    is_old = messages is alter_configs
+    api_key = ApiKey.ALTER_CONFIGS if is_old else ApiKey.INCREMENTAL_ALTER_CONFIGS
+    request = messages.AlterConfigsRequest if is_old else messages.IncrementalAlterConfigsRequest
+    route = box.broker.apis.route(api_key, 1)
+    names = [f"no-topic-{number}" for number in range(2_500)]
+    steps: Any = route.handler(
+        box.broker,
+        request([messages.AlterConfigsResource(TOPIC, name, []) for name in names]),
+        Call(FakeConnection(), route, "test"),  # type: ignore[arg-type]
+    )
+    response = all_steps(steps)
+    assert not [each for each in gc.get_objects() if type(each) is messages.AlterConfigsResourceResponse]
+    assert [each.resource_name for each in response.responses] == names
+    assert len(response_encoder(api_key, 1)(response)) > 2_500 * 40
