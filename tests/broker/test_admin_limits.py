@@ -454,3 +454,12 @@ def test_answers_about_many_resources_are_made_when_they_are_encoded(box: Broker
     assert not [each for each in gc.get_objects() if type(each) is messages.AlterConfigsResourceResponse]
     assert [each.resource_name for each in response.responses] == names
     assert len(response_encoder(api_key, 1)(response)) > 2_500 * 40
+
+
+def test_texts_about_coordinators_that_cannot_be_are_told_a_thousand_times(box: BrokerBox) -> None:
+    """A hundred thousand keys of one byte would make an answer of 20 MB."""
+    unknown_type = 9
+    answer = box.send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest("", unknown_type, ["k"] * 1_500), 4)
+    told = [(each.key, each.error_code) for each in answer.coordinators]
+    assert told == [("k", ErrorCode.INVALID_REQUEST)] * 1_500
+    assert [number for number, each in enumerate(answer.coordinators) if each.error_message] == list(range(1_000))
