@@ -62,12 +62,18 @@ def resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0]) * 1024
 
 
-def join_all(broker: Broker, count: int, opened: ExitStack) -> list[Sender]:
-    connections = [opened.enter_context(connect(broker)) for _ in range(count // MEMBERS_PER_CONNECTION)]
+def join_all(
+    broker: Broker,
+    count: int,
+    opened: ExitStack,
+    session_ms: int = SESSION_MS,
+    members_per_connection: int = MEMBERS_PER_CONNECTION,
+) -> list[Sender]:
+    connections = [opened.enter_context(connect(broker)) for _ in range(count // members_per_connection)]
     senders = []
     for number in range(count // GROUP_SIZE):
         group, first = f"storm-{number}", number * GROUP_SIZE % len(connections)
-        with Crew(group, connections[first : first + GROUP_SIZE], SESSION_MS) as crew:
+        with Crew(group, connections[first : first + GROUP_SIZE], session_ms) as crew:
             crew.rebalance()
         for member in crew.members:
             request = HeartbeatRequest(group, member.generation, member.member_id, None)

@@ -224,7 +224,7 @@ export function showGroup(content, key, tell) {
   // What to make of the lag, in a few words.
   function verdict({ lag, count, committed, silent, hasEnds }) {
     if (lag === null && silent === null && hasEnds && group && group.type !== "share") return ["unknown: the group has not committed anything yet", ""];
-    if (lag === null) return [group && group.type === "share" ? "unknown: how far share groups have come is not in this log" : "unknown: where the logs end is not known here", ""];
+    if (lag === null) return [group && group.type === "share" ? "unknown: nobody has fetched yet, or this log does not say how far share groups have come" : "unknown: where the logs end is not known here", ""];
     if (!lag) return ["caught up", "good"];
     const perSecond = trend.perSecond();
     if (count && committed > 0 && lag < committed * KEEPS_UP_S) return [lag < committed ? "keeps up: less than a second behind" : `keeps up: about ${duration(lag / committed * 1000)} behind`, "good"];

@@ -56,7 +56,7 @@ export class Timeline {
         el("p", { class: "cause" }, each.cause ? el("bdi", {}, safe(sentence(each.cause))) : "Rebalance", el("span", { class: "epoch" }, `${word} ${each.epoch}`), !each.over && el("span", { class: "badge moving" }, "in progress"), why && why.lines.length > 1 && el("button", { type: "button", class: "more", tabindex: "-1" }, "more")),
         el("p", { class: "explanation" }, brief(safe(why ? why.lines[0][1] : each.explanation))),
         why && why.lines.length > 1 ? el("dl", { class: "why" }, why.lines.slice(1).flatMap(([label, text]) => [el("dt", {}, label), el("dd", {}, brief(safe(text)))])) : null,
-        each.joined.length + each.left.length > (why ? 1 : 0) ? el("p", { class: "names" }, each.joined.map((name) => el("span", { class: "joined" }, "+ ", el("bdi", { title: safe(name) }, brief(safe(name))))), each.left.map((name) => el("span", { class: "left" }, "− ", el("bdi", { title: safe(name) }, brief(safe(name)))))) : null),
+        each.joined.length + each.left.length > (why ? 1 : 0) ? el("p", { class: "names" }, counted(each.joined, "joined", "+ "), counted(each.left, "left", "− ")) : null),
       el("div", { class: "cost" }, el("b", {}, each.duration_ms === null ? "–" : duration(each.duration_ms)), bar, el("span", {}, plural(each.members, "member"), ", ", `${each.moved} moved`)),
     ];
   }
@@ -74,6 +74,13 @@ export class Timeline {
     const item = this.items.get(number);
     if (item && scroll) item.scrollIntoView({ block: "nearest" });
   }
+}
+
+// Members often share a client id: such are told once, with their number.
+function counted(names, kind, sign) {
+  const counts = new Map();
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return [...counts].map(([name, count]) => el("span", { class: kind }, sign, el("bdi", { title: safe(name) }, brief(safe(name))), count > 1 && ` × ${count}`));
 }
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
