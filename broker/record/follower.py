@@ -56,6 +56,7 @@ class Follower:
         self._look_again_at = 0.0
         self._says_waiting = False
         self._is_full = False
+        self._lost: dict[int, str] = {}  # leaders that do not answer, and what was told of each
 
     # --- what the subclass says
 
@@ -214,9 +215,14 @@ class Follower:
         return address
 
     def lost_leader(self, node_id: int, problem: ClientError) -> None:
-        if not self._stop.is_set():
+        """It is asked again every second, and told once."""
+        if not self._stop.is_set() and self._lost.get(node_id) != str(problem):
+            self._lost[node_id] = str(problem)
             self.tell(f"{problem}; looking for the leaders of its partitions (broker {node_id})")
-            self.look_for_leaders()
+        self.look_for_leaders()
+
+    def heard_from(self, node_id: int) -> None:
+        self._lost.pop(node_id, None)
 
     def has_room(self, has_room: bool) -> None:
         """Whether there was room for what came. It is told once, and not for each partition."""

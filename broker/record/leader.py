@@ -97,6 +97,7 @@ class LeaderThread(Thread):
         answer: FetchResponse = client.send(ApiKey.FETCH, self._request(led), version)
         if answer.error_code:
             raise ConnectionLost(f"{client.address} answers Fetch with {error_name(answer.error_code)}")
+        self._recorder.heard_from(self._node_id)
         fetched = 0
         by_number = {part.number: part for part in led}
         for topic in answer.responses:

@@ -350,10 +350,13 @@ def test_a_broker_that_restarts_is_found_again(tmp_path: Path) -> None:
         commit(first, 10)
         copy = Recording(first.address, folder)
         copy.wait_until(lambda: sum(part.batches for part in copy.recorder.partitions.values()) == 10)
+    copy.wait_until(lambda: any("looking for the leaders" in each for each in copy.news))
     with KohortProcess(tmp_path, listeners=f"PLAINTEXT://{first.address}") as again:
         commit(again, 10)
         copy.wait_until(lambda: sum(part.batches for part in copy.recorder.partitions.values()) == 20)
         assert_same_logs(again.data, folder)
+        lost = [each for each in copy.news if "looking for the leaders" in each]
+        assert len(lost) == len(set(lost))  # each of them is told once, however often it was tried
     copy.recorder.stop()
     assert copy.end() is None
 
