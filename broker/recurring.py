@@ -2,6 +2,7 @@
 
 The heartbeats of a member, and the OffsetFetch requests of a monitor, have the same bytes each time. The commits of a
 member differ in their offsets alone. A connection keeps the last request of each such kind, an API in one version.
+While a group of KIP-848 converges, its members say something new each time; only who they are stays the same.
 """
 
 from __future__ import annotations
