@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.coordinator.shard_clock import STALL_MS, ShardClock
@@ -48,6 +48,7 @@ def test_it_goes_on_standing_still_while_the_next_write_is_late_too() -> None:
     assert now(clock, 20_001) == STALL_MS + 1
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3_000), st.sampled_from(["look", "begin", "end"])), max_size=60))
 def test_it_never_goes_back_and_never_overtakes_the_steady_clock(steps: list[tuple[int, str]]) -> None:
     clock, steady_ms, seen = ShardClock(), 0, 0

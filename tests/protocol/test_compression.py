@@ -8,7 +8,7 @@ from pathlib import Path
 from struct import pack
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.protocol.compression import COMPRESSION_NAMES, GZIP, LZ4, SNAPPY, XERIAL_MAGIC, ZSTD, compress, inflate
@@ -31,6 +31,7 @@ def test_batches_of_real_clients_are_read(codec: str, client: str) -> None:
     assert [(offset, key, value, found) for _, offset, _, key, value, found in records] == want
 
 
+@settings(deadline=None)
 @given(st.sampled_from((0, *CODECS)), st.binary(max_size=300), st.integers(0, 2000))
 def test_what_was_compressed_is_what_is_inflated(codec: int, data: bytes, times: int) -> None:
     block = compress(codec, data * times)
@@ -68,6 +69,7 @@ def test_bytes_behind_the_stream_are_refused(codec: int) -> None:
         inflate(codec, compress(codec, bytes(1_000_000)) + b"more")
 
 
+@settings(deadline=None)
 @given(st.sampled_from(CODECS), st.binary(max_size=200))
 def test_noise_is_refused(codec: int, noise: bytes) -> None:
     try:

@@ -3,7 +3,7 @@
 from struct import calcsize
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
@@ -101,6 +101,7 @@ def test_a_broken_marker_is_refused(key: bytes | None, value: bytes | None) -> N
         parse_marker(key, value)
 
 
+@settings(deadline=None)
 @given(new_records, timestamps, st.integers(0, 2**60), st.sampled_from([0, 1, 2, 3, 4]))
 def test_what_was_built_is_what_is_read(
     records: list[NewRecord], timestamp: int, base_offset: int, compression: int
@@ -114,6 +115,7 @@ def test_what_was_built_is_what_is_read(
         assert list(read_records(form)) == want
 
 
+@settings(deadline=None)
 @given(new_records, st.data())
 def test_a_rebuilt_batch_keeps_offsets_times_and_producer(records: list[NewRecord], data: st.DataObject) -> None:
     batch = build_batch(
@@ -180,6 +182,7 @@ def test_a_batch_needs_a_record() -> None:
         build_batch([], timestamp=0)
 
 
+@settings(deadline=None)
 @given(new_records, timestamps, st.sampled_from([0, 1]))
 def test_kafka_python_reads_what_we_build(records: list[NewRecord], timestamp: int, compression: int) -> None:
     batch = build_batch(records, timestamp=timestamp, base_offset=17, compression=compression)
@@ -188,6 +191,7 @@ def test_kafka_python_reads_what_we_build(records: list[NewRecord], timestamp: i
     assert [(r.offset, r.timestamp, r.key, r.value) for r in theirs] == [tuple(r)[:4] for r in read_records(batch)]
 
 
+@settings(deadline=None)
 @given(new_records, st.lists(timestamps, min_size=20, max_size=20), st.sampled_from([0, 1]))
 def test_we_read_what_kafka_python_builds(records: list[NewRecord], times: list[int], compression: int) -> None:
     builder = DefaultRecordBatchBuilder(2, compression, True, 5, 3, 8, 1_000_000)

@@ -174,6 +174,7 @@ def test_a_megabyte_of_0xff_is_refused_at_its_fifth_byte() -> None:
         list(read_records(a_batch_with(endless)))
 
 
+@settings(deadline=None)
 @given(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=3))
 def test_an_int32_survives_its_varint(value: int, before: bytes) -> None:
     encoded = encode_varint(value)
@@ -181,6 +182,7 @@ def test_an_int32_survives_its_varint(value: int, before: bytes) -> None:
     assert read_varint(before + encoded, len(before)) == (value, len(before) + len(encoded))
 
 
+@settings(deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_an_int64_survives_its_varint(value: int) -> None:
     encoded = encode_varint(value)
@@ -188,7 +190,7 @@ def test_an_int64_survives_its_varint(value: int) -> None:
     assert read_varlong(encoded, 0) == (value, len(encoded))
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 5), st.integers(0, 4))
 def test_random_records_are_read_or_refused(records: bytes, count: int, compression: int) -> None:
     batch = bytearray(a_batch_with(records, count=count, last_offset_delta=9))

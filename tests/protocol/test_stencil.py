@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from struct import pack
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.protocol.stencil import Stencil, places_of_change
@@ -20,6 +20,7 @@ def message(constants: list[bytes], numbers: list[int]) -> bytes:
     ) + bytes(constants[-1])
 
 
+@settings(deadline=None)
 @given(pieces, st.data())
 def test_the_numbers_are_read_where_encodings_of_0_and_minus_1_differ(
     constants: list[bytes], data: st.DataObject
@@ -32,6 +33,7 @@ def test_the_numbers_are_read_where_encodings_of_0_and_minus_1_differ(
     assert stencil.read(message(constants, numbers[1])) == tuple(numbers[1])
 
 
+@settings(deadline=None)
 @given(pieces, st.data())
 def test_one_other_byte_elsewhere_and_it_is_another_message(constants: list[bytes], data: st.DataObject) -> None:
     count = len(constants) - 1
