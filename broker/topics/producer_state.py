@@ -113,7 +113,7 @@ class Producers:
         producer_id, epoch, first = header[9], header[10], header[11]
         producer = self.by_id.get(producer_id)
         if producer is None:
-            return self._check_unknown(producer_id, first, verification) if header[5] & TRANSACTIONAL else None
+            return self._check_unknown(header, verification) if header[5] & TRANSACTIONAL else None
         is_next = False
         if epoch == producer.epoch:
             newest = producer.batches[-1][1] if producer.batches else NO_SEQUENCE
@@ -134,21 +134,24 @@ class Producers:
             if epoch < producer.epoch:
                 return FENCED
             is_next = first == 0 or producer.epoch == NO_PRODUCER_EPOCH
-        if not is_next or self._skips_one(producer_id, first):
+        if not is_next or self._skips_one(producer_id, epoch, first):
             return OUT_OF_ORDER
         return WRONG_FOR_TRANSACTION if producer_id in self.open and not header[5] & TRANSACTIONAL else None
 
-    def _check_unknown(self, producer_id: int, first: int, verification: Verification | None) -> Refusal | None:
+    def _check_unknown(self, header: BatchHeader, verification: Verification | None) -> Refusal | None:
         """The same for a transactional batch of a producer that nobody remembers."""
         if verification is None or verification.is_void:
             return WRONG_FOR_TRANSACTION
-        is_wrong = verification.starts_at_zero and first != 0
-        return OUT_OF_ORDER if is_wrong or self._skips_one(producer_id, first) else None
+        is_wrong = verification.starts_at_zero and header[11] != 0
+        return OUT_OF_ORDER if is_wrong or self._skips_one(header[9], header[10], header[11]) else None
 
-    def _skips_one(self, producer_id: int, first: int) -> bool:
-        """Whether the coordinator was asked about an earlier batch, which is not written yet."""
+    def _skips_one(self, producer_id: int, epoch: int, first: int) -> bool:
+        """Whether the coordinator was asked about an earlier batch of this epoch, which is not written yet.
+
+        One of another epoch is that of a producer that has been fenced.
+        """
         unwritten = self._unwritten.get(producer_id) if self._unwritten else None
-        return unwritten is not None and first > unwritten.lowest_sequence
+        return unwritten is not None and unwritten.epoch == epoch and first > unwritten.lowest_sequence
 
     def appended(self, header: BatchHeader, first_offset: int, timestamp: int) -> None:
         """A batch entered the log at `first_offset`."""

@@ -40,11 +40,13 @@ def write_marker(broker: Broker, topic: str, partition: int, marker: TxnMarker, 
     """Calls `done`, maybe before it returns: with NONE when the marker is as durable as commits of groups are.
 
     UNKNOWN_TOPIC_OR_PARTITION; INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED: the marker comes too late;
-    KAFKA_STORAGE_ERROR: not now, or not durable.
+    KAFKA_STORAGE_ERROR: not now, or not durable; UNKNOWN_SERVER_ERROR: a marker of nobody.
     """
     found = broker.catalog.partition(topic, partition)
     if found is None:
         done(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    elif marker.producer_id < 0:
+        done(ErrorCode.UNKNOWN_SERVER_ERROR)
     elif topic == CONSUMER_OFFSETS:
         broker.coordinator.write_marker(partition, marker, done)
     elif found.topic.is_internal:  # no transaction has it; its coordinator alone writes there

@@ -325,6 +325,16 @@ def test_nor_does_one_of_a_producer_that_is_known(box: TransactionBox) -> None:
     assert box.write(1, version=11) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
+@pytest.mark.parametrize("version", [9, 11, 12])
+def test_a_zombie_that_the_coordinator_refuses_does_not_hold_its_successor_up(
+    box: TransactionBox, version: int
+) -> None:
+    assert box.write(0, epoch=1, version=version) == 0
+    box.coordinator.answers = [ErrorCode.PRODUCER_FENCED]
+    assert box.write(0, epoch=0, version=version) == "INVALID_PRODUCER_EPOCH"
+    assert box.write(1, epoch=1, version=version) == 1
+
+
 def test_what_was_refused_is_forgotten_with_the_end_of_the_transaction_and_with_a_higher_epoch(
     box: TransactionBox,
 ) -> None:

@@ -78,6 +78,11 @@ def test_topics_in_which_a_coordinator_alone_writes_have_no_markers(box: Transac
     assert box.end(topic=topic) == "TOPIC_AUTHORIZATION_FAILED"
 
 
+def test_a_marker_of_nobody_is_not_written(box: TransactionBox) -> None:
+    assert box.end(producer_id=-1) == "UNKNOWN_SERVER_ERROR"
+    assert batches(box) == []
+
+
 def test_a_marker_of_an_older_coordinator_is_fenced(box: TransactionBox) -> None:
     assert box.end(coordinator_epoch=2) == "NONE"
     assert box.end(coordinator_epoch=1) == "TRANSACTION_COORDINATOR_FENCED"

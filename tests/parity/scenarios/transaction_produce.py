@@ -305,3 +305,16 @@ def a_topic_of_the_broker_takes_no_transactional_records(s: TransactionStory) ->
     p.produce(("__consumer_offsets", 0))
     p.produce(("__transaction_state", 0))
     s.describe_transactions()
+
+
+@transaction_story(ApiKey.PRODUCE, (9, 11, 12, 13))
+def a_zombie_does_not_hold_its_successor_up(s: TransactionStory) -> None:
+    at = (s.topic("", 1), 0)
+    zombie, successor = s.begun(), s.begun()
+    if s.version < 12:
+        successor.add(at)
+    successor.produce(at)
+    zombie.produce(at)
+    successor.produce(at)
+    successor.commit_it()
+    s.read_all(at)
