@@ -122,7 +122,7 @@ def play_all(chosen: Sequence[Scenario], kafka: Broker, kohort: Broker, result: 
     with ThreadPoolExecutor(1) as single, ThreadPoolExecutor(SIDE_BY_SIDE) as many:
         for alone, threads in ((True, single), (False, many)):
             wanted = [run for run in runs if run[0].alone is alone]
-            if not alone or any(run[0].pair == CRASHES for run in wanted):
+            if not alone or any(run[0].pair in (CRASHES, TRANSACTIONS) for run in wanted):
                 for peer in (Peer("Kafka", kafka.address), Peer("Kohort", kohort.address)):
                     warm_up(peer)
             for _, together in groupby(sorted(wanted, key=_phase), key=_phase):

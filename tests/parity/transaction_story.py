@@ -218,13 +218,20 @@ class TransactionStory(ConsumerStory):
             asked = ListOffsetsTopic(at[0], [ListOffsetsPartition(at[1], -1, time)])
             self.ask(ApiKey.LIST_OFFSETS, ListOffsetsRequest(-1, isolation, [asked], 10_000))
 
+    def end_of(self, at: Partition) -> int:
+        """The end of a partition's log, without a line in the transcript."""
+        asked = ListOffsetsTopic(at[0], [ListOffsetsPartition(at[1], -1, -1)])
+        answer = self.peer.quietly(ApiKey.LIST_OFFSETS, ListOffsetsRequest(-1, READ_UNCOMMITTED, [asked]), 7)
+        return int(answer.topics[0].partitions[0].offset)
+
+    def until_end_is_behind(self, at: Partition, offset: int) -> None:
+        self.peer.wait_until(lambda: self.end_of(at) > offset, f"something behind offset {offset} of {at}")
+
     # --- what the coordinator has written
 
     def watch_log(self) -> None:
         """From here on; for `note_log`."""
-        asked = ListOffsetsTopic(TRANSACTION_STATE, [ListOffsetsPartition(self._log_partition, -1, -1)])
-        answer = self.peer.quietly(ApiKey.LIST_OFFSETS, ListOffsetsRequest(-1, 0, [asked]), 7)
-        self._log_began = answer.topics[0].partitions[0].offset
+        self._log_began = self.end_of((TRANSACTION_STATE, self._log_partition))
 
     @property
     def _log_partition(self) -> int:
@@ -264,7 +271,12 @@ class TransactionStory(ConsumerStory):
                 found = self._fetched(at, isolation)
                 if isolation == READ_COMMITTED:  # after a start others are not told by Kohort, until somebody asks
                     self.peer.note("last stable offset", found.last_stable_offset)
-                aborted = sorted((each.first_offset, each.producer_id) for each in found.aborted_transactions or ())
+                # Kafka also names some that begin behind the last stable offset.
+                aborted = sorted(
+                    (each.first_offset, each.producer_id)
+                    for each in found.aborted_transactions or ()
+                    if each.first_offset < found.last_stable_offset
+                )
                 self.peer.note("aborted", [{"first_offset": o, "producer_id": each} for o, each in aborted])
                 self.peer.note("batches", [without_leader_epoch(each) for each in read_batches(found.records)])
 

@@ -16,6 +16,7 @@ FILES = (
     *("share_groups", "share_offsets", "share_state", "share_random", "share_committed", "share_trouble"),
     *("transaction_ids", "transaction_add", "transaction_produce", "transaction_end", "transaction_read"),
     *("transaction_offsets", "transaction_time", "transaction_mixed", "transaction_admin", "transaction_crashes"),
+    "transaction_random",
 )
 
 
