@@ -204,11 +204,15 @@ def _of_subscriptions(scene: Scene) -> list[Cause]:
         pattern = after.pattern if after.pattern != before.pattern else None
         groups.setdefault((new - old, old - new, pattern), []).append(after)
     for (added, removed, pattern), members in groups.items():
-        parts = [f"now also {listed(_sorted(added))}"] if added else []
-        parts += [f"no longer {listed(_sorted(removed))}"] if removed else []
-        parts += [f"the regular expression {shown(pattern)}"] if pattern is not None else []
         verb = "subscribe to" if len(members) > 1 else "subscribes to"
-        text = f"{_all(scene, members)} {verb} {', '.join(parts) or 'other topics'}."
+        parts = [f"now also {verb} {listed(_sorted(added))}"] if added else []
+        parts += [f"no longer {verb} {listed(_sorted(removed))}"] if removed else []
+        parts += [f"now {verb} the regular expression {shown(pattern)}"] if pattern is not None else []
+        text = f"{_all(scene, members)} {' and '.join(parts) or f'{verb} other topics'}."
+        if removed and not added and not pattern and len(members) == len(scene.rebalance.members):
+            text += " All members do: the topic was deleted, or all were changed together."
+            found.append(Cause(GONE_TOPIC, text, tuple(members), tuple(_sorted(removed))))
+            continue
         if added and not removed and len(members) == len(scene.rebalance.members):
             text += " All members do: their regular expression matches a new topic, or all were changed together."
         found.append(Cause(SUBSCRIPTION, text, tuple(members), tuple(_sorted(added | removed))))

@@ -318,3 +318,13 @@ def test_partitions_that_a_share_group_can_read_by_now_are_not_called_new_topics
     texts = "\n".join(map(text_of, explanations(tmp_path, "a-member-joins-a-share-group")))
     assert "exists now" not in texts
     assert "The partitions of the topic a-member-joins-a-share-group.t can be read now." in texts
+
+
+def test_a_topic_that_all_members_drop_at_once_was_deleted_most_likely() -> None:
+    """librdkafka subscribes to topics that exist; a Java client goes on subscribing to one that is gone."""
+    members = {A: (ANNA, [0]), B: (BERT, [1])}
+    found = last_of(
+        generation("g", 1, members, 1_000, topics=["t", "doomed"]), generation("g", 2, members, 5_000, offset=1)
+    )
+    assert (found.cause.code, found.cause.topics) == (codes.GONE_TOPIC, ("doomed",))
+    assert found.cause.text.startswith("anna (10.0.0.1) and bert (10.0.0.1) no longer subscribe to doomed. All members")
