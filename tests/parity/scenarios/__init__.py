@@ -14,6 +14,7 @@ FILES = (
     *("consumer_time", "consumer_offsets", "consumer_admin", "consumer_classic", "consumer_migration"),
     *("share_members", "share_fetch", "share_acknowledge", "share_sessions", "share_time"),
     *("share_groups", "share_offsets", "share_state", "share_random", "share_committed", "share_trouble"),
+    *("share_storms",),
     *("transaction_ids", "transaction_add", "transaction_produce", "transaction_end", "transaction_read"),
     *("transaction_offsets", "transaction_time", "transaction_mixed", "transaction_admin", "transaction_crashes"),
     "transaction_random",
