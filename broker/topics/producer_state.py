@@ -76,11 +76,13 @@ class Producer:
 class Verification:
     """A question to the coordinator: whether a partition is part of a producer's transaction."""
 
-    __slots__ = ("is_void", "producer_id", "starts_at_zero")
+    __slots__ = ("epoch", "first_sequence", "is_void", "producer_id", "starts_at_zero")
 
-    def __init__(self, producer_id: int, *, starts_at_zero: bool = False) -> None:
+    def __init__(self, producer_id: int, epoch: int, first_sequence: int, *, starts_at_zero: bool = False) -> None:
         """`starts_at_zero`: the client has transaction.version 2, where each transaction has sequences of its own."""
         self.producer_id = producer_id
+        self.epoch = epoch
+        self.first_sequence = first_sequence
         self.starts_at_zero = starts_at_zero
         self.is_void = False  # a marker has come since the question
 
@@ -200,14 +202,24 @@ class Producers:
         self, producer_id: int, epoch: int, first_sequence: int, now: int, *, starts_at_zero: bool
     ) -> Verification:
         """To be called before the coordinator is asked. `end_verification` must follow."""
-        verification = Verification(producer_id, starts_at_zero=starts_at_zero)
+        verification = Verification(producer_id, epoch, first_sequence, starts_at_zero=starts_at_zero)
+        self._note_unwritten(verification, now)
+        self._verifications.setdefault(producer_id, []).append(verification)
+        return verification
+
+    def begin_verification_again(self, verification: Verification, now: int) -> None:
+        """To be called before the coordinator is asked once more: markers until now were of earlier transactions."""
+        if verification in self._verifications.get(verification.producer_id, ()):
+            verification.is_void = False
+            self._note_unwritten(verification, now)
+
+    def _note_unwritten(self, verification: Verification, now: int) -> None:
+        producer_id, epoch, first_sequence = verification.producer_id, verification.epoch, verification.first_sequence
         known = self._unwritten.get(producer_id)
         if known is None or epoch > known.epoch or (epoch == known.epoch and first_sequence < known.lowest_sequence):
             if known is None and len(self._unwritten) >= MAX_UNWRITTEN:
                 del self._unwritten[next(iter(self._unwritten))]
             self._unwritten[producer_id] = Unwritten(epoch, first_sequence, now)
-        self._verifications.setdefault(producer_id, []).append(verification)
-        return verification
 
     def end_verification(self, verification: Verification) -> None:
         waiting = self._verifications.get(verification.producer_id, [])

@@ -117,7 +117,7 @@ class Transaction:
             )
             self._asked.append((partition, verification))
         else:
-            verification = Verification(producer_id)
+            verification = Verification(producer_id, epoch, first_sequence)
         self.entries[partition] = verification
         yield None
 
@@ -135,6 +135,9 @@ class Transaction:
             pause = Pause()
             self._broker.call_later(config.add_partitions_to_txn_retry_backoff_ms / 1000, pause.end)
             yield pause
+            for partition, verification in asked:
+                if (producers := partition.extra.get(PRODUCERS)) is not None:
+                    producers.begin_verification_again(verification, self._now)
         if error:
             refusal = _refusal(error, self._version)
             for partition, _ in asked:

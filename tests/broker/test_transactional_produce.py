@@ -227,6 +227,24 @@ def test_a_marker_that_comes_meanwhile_makes_the_answer_void(box: TransactionBox
     assert box.stable() == box.partition().log.log_end_offset == 1
 
 
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_marker_of_the_transaction_before_does_not_if_the_coordinator_is_asked_again(
+    box: TransactionBox, is_known: bool
+) -> None:
+    """A producer goes on when its last transaction is decided. It may meet a partition before the marker does."""
+    if is_known:
+        box.write(0)
+    steps = begin(box, data(box.now, 0, epoch=1))
+    box.coordinator.waits = False
+    box.coordinator.waiting.pop(0)(ErrorCode.CONCURRENT_TRANSACTIONS)
+    next(steps)
+    assert box.end(epoch=1, version=2) == "NONE"
+    box.pass_time(20)
+    written = box.take_all(steps).responses[0].partition_responses[0]
+    assert told(written) == (2 if is_known else 1)
+    assert len(box.coordinator.asked) == (3 if is_known else 2)
+
+
 def test_a_marker_of_another_producer_does_not(box: TransactionBox) -> None:
     steps = begin(box, data(box.now, 0))
     assert box.end(producer_id=8) == "NONE"
