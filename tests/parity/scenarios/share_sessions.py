@@ -286,6 +286,7 @@ def a_partition_named_twice_in_an_acknowledgement(s: ShareStory) -> None:
     send_twice(a, at, accept(90), accept(7), as_topics=False, fetches=False)
     send_twice(a, at, [(3, 1, [1])], accept(7), as_topics=False, fetches=False)
     send_twice(a, at, accept(7), [(3, 1, [1])], as_topics=False, fetches=False)
+    a.fetch(at)  # what was released, so that b has to wait until the session's end has released it all
     a.close_session()
     s.sharer("b").fetch(at)
 
