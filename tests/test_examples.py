@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,14 @@ def copied(name: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", IN_PYTHON)
 def test_pytest(tmp_path: Path, name: str) -> None:
-    told = run(copied(name, tmp_path), sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--timeout=60")
-    assert "3 passed" in told
+    folder = copied(name, tmp_path)
+    command = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--timeout=60")
+    # A member of kafka-python may stay in its rebalance for ever on a busy machine (docs/clients.md).
+    for _ in range(2 if name == "pytest-kafka-python" else 0):
+        with suppress(AssertionError):
+            assert "3 passed" in run(folder, *command)
+            return
+    assert "3 passed" in run(folder, *command)
 
 
 def test_each_example_is_run_and_stands_in_the_readme() -> None:

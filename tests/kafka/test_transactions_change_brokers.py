@@ -224,7 +224,7 @@ def kafkas_tool_reads_what_we_wrote(data: Path, *, clean: bool) -> None:
     """Records of transactional ids, line for line as our own tool does; aborted transactions, and producers."""
     folders = sorted(data.glob("__transaction_state-*"))
     logs = [str(file) for folder in folders for file in sorted(folder.glob("*.log")) if file.stat().st_size]
-    assert len(logs) >= 3
+    assert logs
     printed, complaints = dump_log("--transaction-log-decoder", "--deep-iteration", "--files", ",".join(logs))
     assert complaints == ""
     out = io.StringIO()
