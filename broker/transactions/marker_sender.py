@@ -52,9 +52,8 @@ class Sending:
 class MarkerSender:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._waiting: deque[tuple[Sending, str, int, float]] = (
-            deque()
-        )  # transaction, topic, partition, delay before the next try
+        # Of a transaction, topic and partition; with the delay before the next try.
+        self._waiting: deque[tuple[Sending, str, int, float]] = deque()
         self._is_busy = False
 
     def send(
